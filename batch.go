@@ -16,14 +16,15 @@ type Batch struct {
 	of     *current.Operation // the operation; nil for the batch of a package that sends the writes itself
 }
 
-// Exec declares a write, in the SQL dialect of the store. The caller must not change the arguments before the
-// operation has ended. Neither fn nor a later write can read the rows that the write returns.
+// Exec declares a write, in the SQL dialect of the store. The caller must not change the arguments args
+// before the operation has ended. If the write returns rows, neither the handler nor a later write of the
+// batch can read these rows.
 func (b *Batch) Exec(sql string, args ...any) { b.Add(store.Statement{SQL: sql, Args: args}) }
 
 // ExecRows declares a write that must affect exactly rows rows; rows is 1 or more. The database server checks
-// the number before COMMIT. If the write affects another number of rows, nothing is applied, and [DoBatch]
-// returns an error with [CodeFailed], whose cause is [store.ErrRows]. The write must have no RETURNING
-// clause.
+// the number of affected rows before COMMIT. If the write affects another number of rows, nothing is applied,
+// and [DoBatch] returns an error with [CodeFailed], whose cause is [store.ErrRows]. The write of ExecRows
+// must have no RETURNING clause.
 func (b *Batch) ExecRows(rows int, sql string, args ...any) {
 	if rows < 1 {
 		panic(fmt.Sprintf("once: Batch.ExecRows: the number of rows is %d. Try: 1 or more rows, or Batch.Exec if the number is not known", rows))
@@ -31,8 +32,8 @@ func (b *Batch) ExecRows(rows int, sql string, args ...any) {
 	b.Add(store.Statement{SQL: sql, Args: args, Rows: rows})
 }
 
-// Add declares a write that another package has prepared, such as a message of an outbox. The write is sent
-// with the writes of the handler.
+// Add declares a write that another package has prepared, such as a message of an outbox. The write s is sent
+// together with the writes of the handler.
 func (b *Batch) Add(s store.Statement) {
 	if b.over {
 		panic("once: the handler has returned, and its Batch was sent, so the Batch accepts no more writes. Try: add all writes before the handler returns")
@@ -52,17 +53,17 @@ func init() { //nolint:gochecknoinits // for packages that this one cannot impor
 }
 
 // DoBatch is [Do] for an operation whose writes and result are known before the operation runs. For example,
-// the client makes the ids of new rows, and each SQL statement checks its own conditions (see
-// [Batch.ExecRows]). With pgxstore the claim, the writes, the record and COMMIT are sent in one round trip.
-// All other stores run the same declared writes in an ordinary transaction.
+// use DoBatch if the client makes the ids of new rows, and if each SQL statement checks its own conditions
+// (see [Batch.ExecRows]). With pgxstore the claim, the writes, the record and COMMIT are sent in one round
+// trip. All stores except pgxstore run the declared writes in an ordinary transaction.
 //
 // fn runs before the store looks up the operation. If the operation is already done, the declared writes are
-// dropped. Therefore fn must only declare writes. The writes are sent after fn has returned. If a write fails,
-// the operation fails with the error of that write, as if fn had returned it.
+// dropped. So fn must do nothing except declare writes. The declared writes are sent after fn has returned. If
+// a write fails, the operation fails with the error of that write, as if fn had returned it.
 //
 // When fn has returned, Config.Settle limits the time of the batch in the same way as the time of COMMIT in
 // [Do]. The end of ctx does not end a batch immediately: the engine asks the server to cancel the batch.
-// Operation.Timeouts and the deadline of ctx limit the time of the statements.
+// Operation.Timeouts and the deadline of ctx limit the time of the statements in the batch.
 //
 // If the answer of the database to a batch is lost, the engine finds out whether the batch was applied, as [Do]
 // does after a lost answer to COMMIT. If the database has no record of the operation, the engine runs the batch

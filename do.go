@@ -26,8 +26,7 @@ type Result[T any] struct {
 // fn may run more than once (after a lost race or a serialization failure), but only one run of fn commits. A run of fn
 // must not use variables that an earlier run of fn has changed.
 //
-// The error is an *[Error], or the *[Failure] that fn has returned in this call or in an earlier
-// call.
+// The error of Do is an *[Error], or the *[Failure] that fn has returned in this call or in an earlier call.
 //
 // Cancelling ctx ends the wait for another call of the operation, and cancels the SQL statements of fn.
 // Cancelling ctx does not interrupt COMMIT: after fn has returned, Do finds out whether COMMIT was applied,

@@ -3,7 +3,7 @@
 //
 // The key of the operation, the business writes and the stored result are one commit in the user's own
 // database. After a crash at any point, either the key, the writes and the result are all committed, or
-// nothing is committed. The next retry executes the operation or replays the result.
+// nothing is committed. After the crash, the next retry executes the operation or replays the stored result.
 //
 //	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 //

@@ -27,9 +27,9 @@ const (
 	defaultMaxResult       = 16 << 20
 )
 
-// Forever is a retention that does not end: no sweeper deletes the record, and the operation never executes a
-// second time. Use Forever for a key that names an event, if the event must happen only one time, such as
-// "welcome-email:42". Do not use Forever for a key that names one request.
+// Forever is a retention that does not end: the record of the operation is never deleted as expired, and the
+// operation never executes a second time. Use Forever for a key that names an event, if the event must happen
+// only one time, such as "welcome-email:42". Do not use Forever for a key that names one request.
 const Forever = store.Forever
 
 // Config configures an [Engine]. The zero value is ready to use.
@@ -40,13 +40,13 @@ type Config struct {
 	// h.
 	Retain time.Duration
 
-	// Runs limits how often the handler runs in one call. A handler runs again after a serialization failure or
-	// a deadlock, if another call of an operation that the handler joins (see [Join]) is in flight, and if the
-	// connection of a first attempt (Attempt.Number is 1) breaks. If a call has lost a race against another
-	// call of the same operation, the call runs its handler again up to 20 times, even if Runs is smaller.
-	// Usually the second run of a call that has lost a race finds the record of the other call and replays the
-	// result. After a lost race, more than two runs are needed only if each other call that has won a race is
-	// rolled back. Default 3.
+	// Runs limits how often the handler runs in one call. A handler runs again in three cases: after a
+	// serialization failure or a deadlock; if the handler calls [Join] for an operation of which another call
+	// is in flight; or if the connection breaks during a first attempt (Attempt.Number is 1). If a call has
+	// lost a race against another call of the same operation, the call runs its handler again up to 20 times,
+	// even if Runs is smaller. Usually the second run of a call that has lost a race finds the record of the
+	// other call and replays the result. A call that has lost a race needs more than two runs only if each
+	// other call that has won a race is rolled back. Default 3.
 	Runs int
 
 	// Settle limits the time of COMMIT. If the answer to COMMIT is lost, Settle also limits the time in which
@@ -61,21 +61,22 @@ type Config struct {
 	//
 	// The field Acquire has a default of 5 s. Acquire limits the wait for a connection of the pool, and
 	// separately the wait for the answer to the statement that begins the transaction. So a call fails with
-	// [CodeUnavailable], and does not hang, if the pool is exhausted or the server is silent. If another field
-	// is not set, the timeout in the configuration of the database applies.
+	// [CodeUnavailable], and does not hang, if the pool is exhausted or the server is silent. If a field other
+	// than Acquire is not set, the timeout in the configuration of the database applies.
 	Timeouts store.Timeouts
 
-	// Cache is how many bytes of memory the engine may use for results that it has committed lately. The engine
-	// replays cached results without asking the database. The engine does not cache a result that it has read
-	// from the database and has not committed itself: a failover to a synchronous standby could lose such a
-	// result, and after the failover the engine must not replay a lost result. One result takes at most an
-	// eighth of Cache. Default 0: no cache.
+	// Cache is the maximum number of bytes of memory that the engine uses for recently committed results. The
+	// engine replays cached results without asking the database. The engine caches only results that it has
+	// committed itself, and no results that it has read from the database: a failover to a synchronous standby
+	// could lose a result that was read, and after the failover the engine must not replay a lost result. A
+	// result that needs more than an eighth of Cache is not cached. Default 0: no cache.
 	Cache int64
 
 	// CacheFor is how long a result stays in Cache and Shared. While a result is in Cache, this process does not notice
 	// that the record has disappeared from the database. A record disappears if another process erases the record with
-	// Forget, or if a failover loses it (only if COMMIT does not wait for the standby). [Engine.InvalidateCache]
-	// removes a result earlier. CacheFor is never more than half of the operation's retention. Default 30 s.
+	// Forget, or if a failover loses the record. A failover can lose a record only if COMMIT does not wait for the
+	// standby. [Engine.InvalidateCache] removes a result before the time CacheFor has passed. CacheFor is never more
+	// than half of the operation's retention. Default 30 s.
 	CacheFor time.Duration
 
 	// Shared is a cache that all processes of the service use together, such as package
@@ -85,19 +86,20 @@ type Config struct {
 	// The engine looks for a result first in Cache, then in Shared. The engine asks Shared only for calls
 	// whose Attempt.Number is not 1, and only one time for all concurrent duplicates in a process. The engine
 	// writes the results that it commits to Shared, without waiting for the answer of the cache. The engine
-	// uses an answer of the cache only if the answer says that the operation is done. If the cache is down,
-	// hangs or has lost all data, a call takes at most 100 ms longer. After five failures in a row the engine
-	// stops asking the cache for one second.
+	// uses an answer of the cache only if the answer says that the operation is done. If the shared cache is
+	// down, hangs or has lost all data, a call takes at most 100 ms longer. After five failures in a row the
+	// engine stops asking the shared cache for one second.
 	//
 	// A result stays in Shared for CacheFor. Results in Shared are encrypted if Encrypter is set. Without
-	// Encrypter, a program that can write to the cache can forge results. Results above 1 MiB and results of
-	// package lease are not shared. Default: no shared cache.
+	// Encrypter, a program that can write to the shared cache can forge results. Results above 1 MiB and
+	// results of package lease are not shared. Default: no shared cache.
 	Shared SharedCache
 
 	// MaxWaiting is how many calls may wait at the same time for another call of the same operation.
-	// MaxWaitingBytes is how much memory the waiting calls may keep: Attempt.Bytes and Request, and 4 KiB for
-	// each call. A call above the limit MaxWaiting or MaxWaitingBytes gets CodeInFlight immediately, even if
-	// Operation.Wait of the call is set. Defaults 10,000 and 64 MiB.
+	// MaxWaitingBytes is how much memory all waiting calls together may keep. For each waiting call the
+	// engine counts Attempt.Bytes, the length of Operation.Request, and 4 KiB. A call above the limit
+	// MaxWaiting or MaxWaitingBytes gets CodeInFlight immediately, even if Operation.Wait of the call is set.
+	// Defaults 10,000 and 64 MiB.
 	MaxWaiting      int
 	MaxWaitingBytes int64
 
@@ -107,16 +109,17 @@ type Config struct {
 	MaxResult int64
 
 	// Synced makes a replay wait until the returned record is as durable as a commit: if the database has a
-	// synchronous standby, until the standby has the record. For a replay within a [Join], the record is
-	// durable when the caller's COMMIT is answered. Default: a replay is a plain read, which may return a
-	// record that the standby does not have yet and that a failover can lose.
+	// synchronous standby, the replay waits until the standby has the record. For a replay within a [Join],
+	// the record is durable when the COMMIT of the caller has succeeded. Default: a replay is a plain read,
+	// which may return a record that the standby does not have yet and that a failover can lose.
 	Synced bool
 
 	// Skew is by how much the clocks of callers that set Attempt.FirstSent may differ from the database's
-	// clock. The engine refuses a retry if less than Skew is left until the retention of the first attempt may
-	// be over. If FirstSent is further in the future than Skew, by the clock of this process, the error is
-	// CodeInvalid. If you make Retain longer, the engine also applies the new retention to first attempts that
-	// were sent before the change. Default 5 minutes, and at most a quarter of the operation's retention.
+	// clock. The engine refuses a retry that finds no record, if less than the time Skew is left until the
+	// retention of the first attempt may be over. If FirstSent is further in the future than Skew, by the
+	// clock of this process, the error is CodeInvalid. If you make Retain longer, the engine also applies the
+	// new retention to first attempts that were sent before the change. Default 5 minutes, and at most a
+	// quarter of the operation's retention.
 	Skew time.Duration
 
 	// HashKeys stores the SHA-256 of each key instead of the key. Use HashKeys if the contents of keys must
@@ -224,8 +227,9 @@ func New[TX any](s store.Store[TX], cfg Config) *Engine[TX] {
 func (c Config) minRetain() time.Duration { return max(time.Minute, 4*c.Settle) }
 
 // Check reports whether the engine can reach the store, and whether the store has its tables. The text of an
-// error ends with an action to try. Call Check as a readiness probe, or when the program starts, unless the
-// program migrates the tables itself. If the store has no method Check, Engine.Check returns nil.
+// error of Check ends with an action to try. Call Check as a readiness probe. If the program does not create
+// the tables itself, also call Check when the program starts. If the store has no method Check, Engine.Check
+// returns nil.
 func (e *Engine[TX]) Check(ctx context.Context) error {
 	if c, ok := store.As[store.Checker](e.store); ok {
 		return c.Check(ctx)
@@ -233,11 +237,12 @@ func (e *Engine[TX]) Check(ctx context.Context) error {
 	return nil
 }
 
-// InvalidateCache removes an operation from Config.Cache and Config.Shared, and stops calls that are in flight
-// from adding their results. The method operate.Keys.Forget calls InvalidateCache for the engine of the
-// operate.Keys. Other code that changes the record of an operation must call InvalidateCache itself. If the
-// engine has no cache, InvalidateCache does nothing. If Config.Shared returns an error, InvalidateCache returns
-// this error, and the shared cache may return the old result for up to CacheFor.
+// InvalidateCache removes the result of an operation from Config.Cache and Config.Shared. Calls of the
+// operation that are in flight no longer add their results to the caches. The method operate.Keys.Forget calls
+// InvalidateCache of each engine in operate.Config.Caches. Other code that changes the record of an operation
+// must call InvalidateCache itself. If the engine has no cache, InvalidateCache does nothing. If Config.Shared
+// returns an error, InvalidateCache returns this error, and the shared cache may return the old result for up
+// to CacheFor.
 func (e *Engine[TX]) InvalidateCache(ctx context.Context, scope, key string) (err error) {
 	// The caller may know the key itself, or only its stored hash.
 	keys := []string{key}

@@ -10,8 +10,8 @@ import (
 	"github.com/oncelib/once/internal/base/keyname"
 )
 
-// Code says why the call of an operation has not returned a value. No codes will be
-// added.
+// Code says why the call of an operation has not returned a value. Later versions of this package will not
+// add codes.
 type Code string
 
 const (
@@ -32,7 +32,7 @@ const (
 type Effect uint8
 
 const (
-	EffectInDoubt    Effect = iota // the call may have taken effect: a retry with the same key finds out whether it has
+	EffectInDoubt    Effect = iota // the call may have taken effect: a retry with the same key finds out whether the call took effect
 	EffectNotApplied               // nothing of this call took effect
 	EffectApplied                  // the handler's writes are committed, by this call or by an earlier call
 )
@@ -84,8 +84,8 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // RetryClass returns the name of a class of package retry, which says whether another attempt can succeed. If
-// causeFirst is true and the handler's own error has a class, use the class of the handler's own error
-// instead.
+// causeFirst is true, and if the handler's own error has a class, use the class of the handler's own error
+// and not the returned class.
 func (e *Error) RetryClass() (class string, after time.Duration, causeFirst bool) {
 	switch e.Code {
 	case CodeInFlight:
@@ -146,9 +146,10 @@ func EffectOf(err error) Effect {
 
 // Failure is a final result that is not a value, such as "card declined". A Failure that a handler returns is
 // stored, and every retry gets the same Failure. The handler's writes are rolled back unless CommitWrites is
-// set. A replayed Failure has the same value of CommitWrites as the original Failure. If the record was
-// stored by an earlier version of this library, which did not store the field, CommitWrites is true. Every
-// other error of a handler is transient: nothing is stored, and a retry executes the handler again.
+// set. A replayed Failure has the same value of CommitWrites as the original Failure. If an earlier version
+// of this library has stored the Failure without the field CommitWrites, CommitWrites is true in a replay. An
+// error of a handler that is not a Failure is transient: nothing is stored, and a retry executes the handler
+// again.
 type Failure struct { //nolint:errname // it is an answer, which happens to travel as an error
 	Code         string          `json:"code"`
 	Message      string          `json:"message,omitempty"`

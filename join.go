@@ -10,20 +10,20 @@ import (
 
 // Join is [Do] inside a transaction that the caller has opened and will end.
 //
-// The result is provisional: the result becomes valid when the caller's transaction commits, and is lost if the
-// caller's transaction rolls back. fn runs under a savepoint, so that the caller's transaction stays usable if
-// fn fails. Join does not wait for other calls, and runs fn at most once. If another call with the same key is
-// in flight, the error has the code [CodeInFlight]. If this call has conflicted with a concurrent call, the
-// error has the code [CodeConflict]. After an error with the code CodeInFlight or [CodeConflict], the caller
-// should roll back and begin its transaction again. If the handler of a [Do] calls Join and returns an error
-// with the code CodeInFlight or [CodeConflict], [Do] rolls back and runs the handler again, as often as
-// Config.Runs allows. If the answer to the caller's COMMIT is lost, the caller itself must find out whether the
-// transaction was applied: the caller can retry with the same key. fn must not end the transaction: the error
-// would be [CodeMisuse].
+// The result of Join is provisional: the result becomes valid when the caller's transaction commits, and is
+// lost if the caller's transaction rolls back. fn runs under a savepoint, so that the caller's transaction
+// stays usable if fn fails. Join does not wait for other calls, and runs fn at most once. If another call with
+// the same key is in flight, the error has the code [CodeInFlight]. If this call has conflicted with a
+// concurrent call, the error has the code [CodeConflict]. After an error with the code CodeInFlight or
+// [CodeConflict], the caller should roll back and begin its transaction again. If the handler of a [Do] calls
+// Join and returns an error with the code CodeInFlight or [CodeConflict], [Do] rolls back and runs the handler
+// again, as often as Config.Runs allows. If the answer to the caller's COMMIT is lost, the caller itself must
+// find out whether the transaction was applied: the caller can retry with the same key. fn must not end the
+// transaction: the error would be [CodeMisuse].
 //
-// On PostgreSQL at most 1,000 joined operations can execute in one transaction, because each of these
-// operations holds a lock of the server until the transaction ends. Joined operation number 1,001 in a
-// transaction fails with [CodeMisuse].
+// On PostgreSQL at most 1,000 joined operations can execute in one transaction, because each joined operation
+// holds a lock of the server until the transaction ends. Joined operation number 1,001 in a transaction fails
+// with [CodeMisuse].
 func Join[T, TX any](ctx context.Context, e *Engine[TX], tx TX, op Operation, fn func(ctx context.Context, tx TX) (T, error)) (Result[T], error) {
 	var value T
 	var c call[TX]

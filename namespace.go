@@ -9,12 +9,12 @@ import (
 )
 
 // Namespace is the first part of keys of the form "prefix:environment:version:id", such as
-// "billing:live:v1:0190...". Different namespaces separate the keys of two services, of the test and live
-// environments, or of two versions of a key's meaning.
+// "billing:live:v1:0190...". Different namespaces separate the keys of two services, the keys of the test and
+// live environments, or the keys of two versions of a key's meaning.
 type Namespace struct {
 	Prefix      string // the service
 	Environment string // live, test, ...
-	Version     string // the version of what an id means
+	Version     string // the version of the meaning of an id
 }
 
 // String returns "prefix:environment:version".

@@ -43,8 +43,8 @@ const (
 	OutcomeDeclined Outcome = "declined" // this call has stored a final answer that is a [Failure], or for which the handler's writes were rolled back
 
 	// OutcomeNotStored means that the handler has given an answer that is not stored, such as HTTP 409 ("not
-	// now") or HTTP 403 ("not you"). Nothing was applied, and a retry executes the handler. Do returns
-	// [CodeFailed].
+	// now") or HTTP 403 ("not you"). With OutcomeNotStored nothing was applied, a retry executes the handler,
+	// and Do returns an error with [CodeFailed].
 	OutcomeNotStored Outcome = "not_stored"
 )
 
@@ -65,7 +65,7 @@ type Event struct {
 	Deadlock bool
 
 	// From is the state in which this call has found the operation, and To the state in which it has left the operation, as strings of
-	// [store.State]. "" means that the state is not known. From and To are set in EventFinished only.
+	// [store.State]. If From or To is "", the state is not known. From and To are set in EventFinished only.
 	From, To string
 
 	Name        string // Operation.Name
@@ -75,12 +75,13 @@ type Event struct {
 	Attempt     Attempt
 
 	// TraceID is the id of the trace that this call belongs to. TraceID is taken from the traceparent that the [Tracer] of the call has
-	// returned, or, if it has returned none, from Attempt.Trace. "" means that the trace is not known.
+	// returned. If the Tracer has returned no traceparent, TraceID is taken from Attempt.Trace. If TraceID is "", the trace is not
+	// known.
 	TraceID string
 
 	// Trace is the W3C traceparent that is stored with the operation. For a replay, Trace is the traceparent of
-	// the call that executed the operation. "" means that the trace is not known. Trace is set in EventFinished
-	// and Tracer.TraceStart only.
+	// the call that executed the operation. If Trace is "", the trace is not known. Trace is set in
+	// EventFinished and Tracer.TraceStart only.
 	Trace string
 
 	Runs     int           // how often the handler has run so far in this call
@@ -94,8 +95,8 @@ type Event struct {
 }
 
 // Cause returns a short name for Err: an SQLSTATE, an HTTP status such as "HTTP 503", or the kind of the
-// store's error. Unlike the text of Err, the name never contains data. For an error of another kind,
-// Cause returns "".
+// store's error. Unlike the text of Err, the short name never contains data. If Err is an error of another
+// kind, Cause returns "".
 func (e Event) Cause() string {
 	if e.Err == nil {
 		return ""
@@ -114,7 +115,7 @@ func (e Event) Cause() string {
 	return ""
 }
 
-// KeyHash returns the hash of a key by which events and logs name the key.
+// KeyHash returns the hash of key. Events and logs contain the hash of a key instead of the key.
 func KeyHash(key string) string { return keyname.Hash(key) }
 
 // Tracer is an observer that starts a span, or something like a span, when a call begins, and ends the span
@@ -125,8 +126,8 @@ type Tracer interface {
 	// TraceStart is called when a call begins. The engine uses the returned context for the handler and for all
 	// events of the call, the last of which is [EventFinished]. The event e names the operation: the fields
 	// Name, Scope, KeyHash and Attempt of e are set, and the field Trace of e is Attempt.Trace. The returned
-	// trace is a W3C traceparent, which is kept with the operation. "" means that Attempt.Trace is kept. A
-	// returned trace that is not a valid W3C traceparent is ignored.
+	// trace is a W3C traceparent, which is kept with the operation. If the returned trace is "", Attempt.Trace
+	// is kept instead. A returned trace that is not a valid W3C traceparent is ignored.
 	TraceStart(ctx context.Context, e Event) (_ context.Context, trace string)
 }
 
@@ -269,9 +270,9 @@ func (c *call[TX]) observeEffectOutside(ctx context.Context, txn transaction[TX]
 var errOutside = errors.New("the handler succeeded without running a statement on its transaction: if the handler has written elsewhere, a rollback does not undo these writes, and a retry may repeat them. Try: write through the transaction that the handler receives")
 
 // Observers returns an observer that passes every event to each observer of list, in order. The returned
-// observer is a [Tracer] if at least one observer of list is a Tracer. Each Tracer gets the context that the
-// Tracer before it has returned. The engine keeps the first trace that a Tracer of list returns and that is
-// not "" with the operation.
+// observer is a [Tracer] if at least one observer of list is a Tracer. Each Tracer of list gets the context
+// that the previous Tracer of list has returned. With the operation, the engine stores the first non-empty
+// trace that a Tracer of list returns.
 func Observers(list ...Observer) Observer {
 	if slices.ContainsFunc(list, func(o Observer) bool { _, is := o.(Tracer); return is }) {
 		return tracers{list}

@@ -37,13 +37,13 @@ type Operation struct {
 	// Transports set Name to the route. At most 255 bytes. Default: no name.
 	Name string
 
-	// Fingerprint is a hash of the request. If a call has the key of an earlier call but another
-	// fingerprint, the engine refuses the call with [CodeMismatch]. Zero: fingerprints are not
-	// compared.
+	// Fingerprint is a hash of the request. If a call has the key of an earlier call but another fingerprint,
+	// the engine refuses the call with [CodeMismatch]. If Fingerprint is zero, fingerprints are not compared.
 	Fingerprint Fingerprint
 
-	// Wait is how long a call waits for a duplicate in flight before it fails with [CodeInFlight]. A call that
-	// waits holds no connection. Default 0: the call does not wait.
+	// Wait is how long a call waits if another call of the same operation is in flight. After the time Wait
+	// the call fails with [CodeInFlight]. A call that waits holds no connection. Default 0: the call does not
+	// wait.
 	Wait time.Duration
 
 	// Retain overrides Config.Retain for this operation. Set [Forever] if the key is derived from an event that
@@ -59,10 +59,11 @@ type Operation struct {
 	Timeouts store.Timeouts
 
 	// Optimistic sends the claim and the look-up together with the handler's first statement, on stores that
-	// can do so (pgxstore). With Optimistic, the execution of an operation needs one round trip less.
-	// Optimistic saves the same round trip as an Attempt.Number of 1. If the operation is already done, its
-	// handler still runs up to its first statement, and is stopped there. So set Optimistic only for handlers
-	// that do nothing outside of the transaction before their first statement.
+	// can do so (pgxstore). With Optimistic, the execution of an operation needs one round trip less than
+	// without Optimistic. Optimistic saves the same round trip as an Attempt.Number of 1. With Optimistic,
+	// the handler of an operation that is already done still runs up to its first statement, and is stopped
+	// there. So set Optimistic only for handlers that do nothing outside of the transaction before their
+	// first statement.
 	//
 	// Even with Optimistic, the look-up comes first if the call is probably a retry: if Attempt.Number is 2 or
 	// more, if this process has seen the operation done, or if the key is a UUID of version 7 that was made
@@ -70,32 +71,36 @@ type Operation struct {
 	// for a call with Attempt.FirstSent, and for a batch ([DoBatch]).
 	Optimistic bool
 
-	// Request is the request of the operation. Request is stored with the operation if Config.Encrypter is set.
+	// Request is the request that the operation answers, such as the body of an HTTP request. Request is stored
+	// with the operation if Config.Encrypter is set.
 	Request []byte
 
 	// Attempt describes this attempt. Transports, such as package oncehttp, set Attempt.
 	Attempt Attempt
 }
 
-// Attempt is one call of an [Operation], as its caller describes it. All fields are optional.
+// Attempt describes one call of an [Operation]. The caller of the operation sets the fields of Attempt; all fields
+// are optional.
 type Attempt struct {
 	// Number is 1 for the first attempt of this operation, 2 for the next attempt, and so on. 0 means that the number is not known.
 	//
-	// If Number is 1, the caller has never sent this operation before. Then the store may skip the look-up, and delay
-	// the claim until the handler's first statement: on pgxstore the operation then needs one round trip less than the
-	// same transaction without this library. If the number is wrong, the caller still gets the stored answer or
-	// [CodeInFlight], but on pgxstore the handler runs without an effect: up to its first statement if the operation is
-	// in flight, and to its end if the operation is done. All other stores detect the wrong number before the handler
-	// runs.
+	// If Number is 1, the caller has never sent this operation before. If Number is 1, the store may skip the look-up
+	// of the operation, and delay the claim until the handler's first statement: so on pgxstore the operation needs one
+	// round trip less than the same transaction without this library. If Number is 1 but the operation was sent before,
+	// the caller still gets the stored answer or [CodeInFlight], but on pgxstore the handler runs without an effect: if
+	// the operation is in flight, the handler runs up to its first statement, and if the operation is done, the handler
+	// runs to its end. All stores except pgxstore detect a wrong Number before the handler runs.
 	Number int
 
 	// FirstSent is the time at which the caller sent this operation for the first time, by the caller's clock.
-	// The call is refused with [CodeStale] if no record is found and FirstSent is so long ago that the record
-	// of the first attempt may have expired. If a call is refused with CodeStale, the first attempt may have
-	// executed the operation. If a record is found, its result is replayed as usual. FirstSent is compared
-	// with the database's clock, with a tolerance of Config.Skew. Every attempt must have the same FirstSent.
-	// If FirstSent is set, a first attempt needs a look-up, too. The zero value means that the time is not
-	// known. If FirstSent is zero, a retry after the retention executes the operation again.
+	// The call is refused with [CodeStale] if no record of the operation is found, and if FirstSent is so long
+	// ago that the record of the first attempt may have expired. If a call is refused with CodeStale, the
+	// first attempt may have executed the operation. If a record of the operation is found, the result in this
+	// record is replayed, whatever the value of FirstSent is. FirstSent is compared with the database's clock,
+	// with a tolerance of Config.Skew. All attempts of one operation must have the same FirstSent. If
+	// FirstSent is set, the store looks up the operation even if Number is 1. The zero value means that the
+	// time of the first attempt is not known. If FirstSent is zero, a retry after the retention executes the
+	// operation again.
 	FirstSent time.Time
 
 	// Trace is the W3C traceparent of the caller. Trace is kept with the operation, so that a replay can be

@@ -54,9 +54,9 @@ type ran struct {
 	undo     error // the error of the rollback that followed
 }
 
-// ErrClaimLost is the cause ([context.Cause]) with which a handler's context ends if the store has ended the handler's claim. The store
-// ends a claim that was idle for too long (Timeouts.Idle on SQLite), or whose lease has expired. No later write of the handler is
-// committed.
+// ErrClaimLost is the cause ([context.Cause]) with which a handler's context ends if the store has ended the handler's claim (its right
+// to execute the operation). The store ends a claim that was idle for too long (Timeouts.Idle on SQLite), or whose lease has expired.
+// After the store has ended the claim, no later write of the handler is committed.
 var ErrClaimLost = errors.New("the store has ended the claim of this operation while the handler was running, so its writes were not committed. Try: a longer Timeouts.Idle or lease, or a shorter handler")
 
 // execute runs the handler in an open transaction, and commits.

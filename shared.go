@@ -23,7 +23,7 @@ import (
 // of a SharedCache at the same time.
 type SharedCache interface {
 	// Get returns the value of key. The key consists of letters, digits, "-" and "_", and does not reveal the key of the operation. If the cache has
-	// no value, Get returns an empty value.
+	// no value of key, Get returns an empty value.
 	Get(ctx context.Context, key string) ([]byte, error)
 
 	// Add stores value under key until the time until, unless the key has a value already; an empty value counts as a value. The parameter until is a

@@ -14,11 +14,11 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Log returns an observer that writes every event to l. The event of a finished call that has a key is at
-// level Info. Problems that need no action of an operator are at level Warn. Events that an operator should
-// look at are at level Error: effects outside of the transaction, handlers that end the transaction or ignore
-// errors of the transaction, commits that stay in doubt, and tables that do not exist. All other events are at
-// level Debug. The names of the attributes are a contract: docs/logs.md lists them.
+// Log returns an observer that writes every event to l. If a call has a key, its EventFinished is at level
+// Info. Problems that need no action of an operator are at level Warn. Events that an operator should look at
+// are at level Error: effects outside of the transaction, handlers that end the transaction or ignore errors
+// of the transaction, commits that stay in doubt, and tables that do not exist. All other events are at level
+// Debug. The names of the attributes are a contract: docs/logs.md lists them.
 func Log(l *slog.Logger) Observer { return logObserver{l: l} }
 
 // LogSampled is like [Log], but of the events below level Warn the observer writes only a sample: all events of

@@ -12,32 +12,33 @@ import (
 )
 
 // FailureUndone is the Code of the [Failure] that an operation gets if [Undo] was called for the operation
-// before the operation was executed. Every later call of the operation returns this Failure.
+// before the operation was executed. Every call of the operation after Undo returns the Failure with the code
+// FailureUndone.
 const FailureUndone = voided.Code
 
-// Undo undoes op for a caller that need not know whether op was executed. For example, a service that takes
-// part in a saga of another service calls Undo when the saga asks the service to undo its step. If op was
-// executed, the function undo takes effect once, and its argument is the stored value. If op was not executed,
-// op will never be executed: a later call of op gets a [Failure] with [FailureUndone]. The result did reports
-// whether there was an effect to undo.
+// Undo undoes the operation op. The caller does not have to know whether op was executed. For example, a
+// service that takes part in a saga of another service calls Undo when the saga asks the service to undo its
+// step. If op was executed, the function undo takes effect once, and the argument value of undo is the stored
+// value of op. If op was not executed before Undo, op will never be executed: a later call of op gets a
+// [Failure] with the code [FailureUndone]. The result did reports whether there was an effect to undo.
 //
 //	did, err := once.Undo(ctx, engine, op, func(ctx context.Context, tx pgx.Tx, d Deposit) error {
 //		return takeBack(ctx, tx, d)
 //	})
 //
-// The parameter op is the operation that was passed to [Do]. Its Retain must be the same as in the call of
-// [Do], or longer. If op has a Fingerprint, the Fingerprint is compared with the stored Fingerprint. Set
-// Attempt.FirstSent of op to the time at which the operation was first sent. If FirstSent is so long ago that
-// the record may have expired, the error is [CodeStale]. If op is in flight, Undo waits for the end of op, for
-// at most Operation.Wait. If op is still in flight after Operation.Wait, the error is [CodeInFlight]. If op
-// has ended with a [Failure], there is nothing to undo.
+// The parameter op is the operation that was passed to [Do]. The field Retain of op must be the same as in the
+// call of [Do], or longer. If op has a Fingerprint, the Fingerprint is compared with the stored Fingerprint.
+// Set Attempt.FirstSent of op to the time at which the operation was first sent. If FirstSent is so long ago
+// that the record of op may have expired, the error is [CodeStale]. If op is in flight, Undo waits for the end
+// of op, for at most Operation.Wait. If op is still in flight after Operation.Wait, the error is
+// [CodeInFlight]. If op has ended with a [Failure], there is nothing to undo.
 //
-// The undo is an operation of its own: the undo has the scope of op, and its key is the key of op followed by
-// ":undo". Undo returns the same errors as [Do]. If undo returns a Failure, the Failure is stored, and the
+// The call of Undo is stored as a separate operation, which has the scope of op, and the key of op followed
+// by ":undo". Undo returns the same errors as [Do]. If undo returns a Failure, the Failure is stored, and the
 // effect of op remains. Undo may be called again at any time, also after a crash during an earlier call. A
-// retry of op after its undo still gets the stored value.
+// retry of op after Undo still gets the stored value of op.
 //
-// Work of package lease consists of several commits and cannot be undone as a whole: for such work the error is
+// Undo does not support work of package lease, because this work consists of several commits: the error is
 // [CodeInvalid].
 func Undo[T, TX any](ctx context.Context, e *Engine[TX], op Operation, undo func(ctx context.Context, tx TX, value T) error) (did bool, err error) {
 	began := time.Now()

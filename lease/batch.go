@@ -17,8 +17,8 @@ import (
 // note that the phase is done are committed together, in one round trip if the store can do so.
 //
 // If a write fails, InBatch returns the error of the write. After an error of InBatch, no write of the phase was
-// applied, and the earlier phases stay committed. The isolation level is [store.ReadCommitted]. Only the field
-// Acquire of the operation's Timeouts applies.
+// applied, and the earlier phases stay committed. The isolation level of the transaction is
+// [store.ReadCommitted]. Of the operation's Timeouts, InBatch uses only the field Acquire.
 func InBatch[T any](ctx context.Context, r *Run, phase string, fn func(b *once.Batch) (T, error)) (value T, err error) {
 	leave, err := r.enter(phase)
 	if err != nil {

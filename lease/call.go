@@ -18,36 +18,37 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Call runs a phase that calls another service. The operation commits the intent to call before fn runs. The
-// value of fn is committed with the next commit of the operation. The key that fn gets is derived from the
-// operation and the phase. The key is the same each time the call is made, on any node, so that a service
-// which deduplicates by the key executes the call one time.
+// Call runs a phase that calls another service. The operation commits the intent (a note that the call is
+// about to be made) before fn runs. The value of fn is committed with the next commit of the operation. The
+// key that fn gets is derived from the operation and the phase. The key is the same each time the call is
+// made, on any node, so that a service which deduplicates by the key executes the call one time.
 //
-// If the outcome of the call is not known, because fn has returned an error or the owner of the lease has died,
-// the policy decides whether the call is made again. With the zero policy the call is not made again, and the
-// outcome of the operation is unknown ([once.CodeUnknown]). If the policy has neither SafeToRepeat nor
-// DedupedFor, a client of package retryhttp sends the request only one time, provided that fn passes its
-// context to the client. A client of net/http may send the request twice: if a connection breaks, net/http
-// repeats a request that has an Idempotency-Key.
+// If the outcome of the call is not known, because fn has returned an error or because the owner of the lease
+// has died, the parameter policy decides whether the call is made again. With the zero CallPolicy the call is
+// not made again, and the outcome of the operation is unknown ([once.CodeUnknown]). If the policy has neither
+// SafeToRepeat nor DedupedFor, a client of package retryhttp sends the request only one time, provided that fn
+// passes its context to the client. A client of net/http may send the request twice: if a connection breaks,
+// net/http repeats a request that has an Idempotency-Key.
 //
 // If fn returns a [once.Failure], the failure is stored as the outcome of the call, and a later run gets the
-// same failure. If the call may have been made before, return a failure only if the service gives the same
-// answer to each request with the key, even to a request that arrives late. An error made by [NotSent] says that
-// the call was not made. After an error that is neither a once.Failure nor made by NotSent, the call may have
-// taken effect; the handler may then call the function Call again with the same phase, if the policy allows a
-// second call.
+// same failure. If the call may have been made before, fn must return a once.Failure only if the service gives
+// the same answer to each request with the key, even to a request that arrives late. An error made by [NotSent]
+// says that the call was not made. After an error that is neither a once.Failure nor made by NotSent, the call
+// may have taken effect; the handler may then call the function Call again with the same phase, if the policy
+// allows a second call.
 //
 // If the service answers that it has already applied a request with the key, fn should return the existing
 // result. If the answer does not contain the existing result, fn should return a [once.Failure] with the code
-// "PROVIDER.duplicate". The [Check] of the policy can then find the result under the same key.
+// "PROVIDER.duplicate". If fn returns this failure, the [Check] of the policy can find the existing result
+// under the same key.
 func Call[T any](ctx context.Context, r *Run, phase string, fn func(ctx context.Context, key string) (T, error), policy CallPolicy) (T, error) {
 	return makeCall(ctx, r, call{phase: phase}, nil, func(ctx context.Context, key string, _ []byte) (T, error) { return fn(ctx, key) }, policy)
 }
 
-// CallWith is [Call] with a frozen request: every attempt, on any node, sends the bytes of the first attempt.
-// The bytes are the same even if the program, its configuration or its data has changed after the first attempt.
-// CallWith does not repeat a call that was begun by Call, because the bytes of that call are not stored. Call
-// does not repeat a call that was begun by CallWith either.
+// CallWith is [Call] with a frozen request: every attempt, on any node, sends the request bytes of the first
+// attempt. The request bytes are the same even if the program, its configuration or its data has changed after
+// the first attempt. CallWith does not repeat a call that was begun by Call, because Call does not store the
+// request bytes. Call does not repeat a call that was begun by CallWith.
 func CallWith[T any](ctx context.Context, r *Run, phase string, request []byte, fn func(ctx context.Context, key string, request []byte) (T, error), policy CallPolicy) (T, error) {
 	return makeCall(ctx, r, call{phase: phase, freezes: true}, request, fn, policy)
 }
@@ -77,19 +78,19 @@ func makeCall[T any](ctx context.Context, r *Run, c call, request []byte, fn fun
 }
 
 // CallPolicy describes what the called service guarantees. CallPolicy decides what happens to a call whose
-// outcome is not known. With the zero policy the call is not made again, and the outcome of the operation is
-// unknown until a person decides.
+// outcome is not known. With the zero CallPolicy the call is not made again, and the outcome of the operation
+// is unknown until a person decides.
 type CallPolicy struct {
-	// SafeToRepeat says that calls with the same key have one effect together, however often and however late
-	// they are made. SafeToRepeat is right if the service deduplicates and never forgets a key, or if the call
-	// sets a field to a fixed value and nothing else sets this field. For a service that forgets keys, set
+	// SafeToRepeat says that any number of calls with the same key, even late calls, have the effect of one
+	// call. SafeToRepeat is right if the service deduplicates and never forgets a key, or if the call sets a
+	// field to a fixed value and nothing else sets this field. For a service that forgets keys, set
 	// DedupedFor, which takes precedence over SafeToRepeat.
 	SafeToRepeat bool
 
-	// DedupedFor is how long the service remembers the key by which it deduplicates. The call can be made again
-	// until nine tenths of DedupedFor have passed since the intent was committed, by the clocks of the
-	// processes. The context of the call also ends after nine tenths of DedupedFor. From then on the outcome is
-	// unknown, unless the policy also has a Check.
+	// DedupedFor is how long the called service remembers the key by which the service recognizes repeated
+	// calls. The call can be made again until nine tenths of DedupedFor have passed since the intent was
+	// committed, by the clocks of the processes. The context of the call also ends after nine tenths of
+	// DedupedFor. After nine tenths of DedupedFor the outcome is unknown, unless the policy also has a Check.
 	DedupedFor time.Duration
 
 	// Check asks the service whether the call took effect: see the function [Check].
@@ -97,8 +98,8 @@ type CallPolicy struct {
 
 	// CheckedFor is how long the service keeps the data that Check needs. Check is called until nine tenths of
 	// CheckedFor have passed since the intent was committed, by the clocks of the processes. After nine tenths
-	// of CheckedFor the outcome is unknown until a person decides. Zero means that the service keeps the data
-	// for ever.
+	// of CheckedFor the outcome is unknown until a person decides. If CheckedFor is zero, the service keeps
+	// the data for ever.
 	CheckedFor time.Duration
 }
 
@@ -118,8 +119,8 @@ type CallCheck struct {
 }
 
 // Check returns a CallCheck that calls find to ask the service whether a call took effect. The function find
-// gets the key of the call, and returns a [Finding]. If find returns an error, the result counts as [Unclear].
-// T is the type that the call returns.
+// gets the key of the call, and returns a [Finding]. If find returns an error, the finding counts as
+// [Unclear]. T is the type that the call returns.
 func Check[T any](find func(ctx context.Context, key string) (T, Finding, error)) CallCheck {
 	return CallCheck{of: reflect.TypeFor[T](), find: func(ctx context.Context, key string) (json.RawMessage, Finding, error) {
 		value, found, err := find(ctx, key)
@@ -173,7 +174,7 @@ func (e *notSentError) Unwrap() error { return e.err }
 
 // Key returns the key of a phase's call: the UUID that Call passes to its function. The parameter voided is
 // how many earlier keys of the phase were voided, usually 0. Key is for operators who search for a call in
-// the records of the service. The result never changes between versions.
+// the records of the service. The result of Key never changes between versions of this library.
 func Key(scope, key, phase string, voided int) string {
 	sum := sha256.Sum256([]byte(once.DeriveKey(scope, key, phase, strconv.Itoa(voided))))
 	u := sum[:16]

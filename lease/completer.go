@@ -20,7 +20,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// These are the defaults of [Completer].
+// These constants are the default values of the fields of [Completer].
 const (
 	DefaultConcurrency = 4
 	DefaultEvery       = 500 * time.Millisecond
@@ -37,8 +37,8 @@ const (
 //		"POST /refunds": oncehttp.Resume(engine, cfg, refund), // the name of an HTTP operation is the pattern of its route
 //	}
 //
-// The function with the name "" executes operations without a name, for example operations that an
-// earlier version has begun, which did not store Operation.Name.
+// The function with the name "" executes operations without a name, for example operations that were begun by
+// an earlier version of this library, which did not store Operation.Name.
 type Handlers map[string]func(ctx context.Context, op once.Operation) error
 
 // Completer resumes unfinished operations that have no owner, or whose lease has expired, even if no caller
@@ -54,21 +54,20 @@ type Completer struct {
 	// With AskOnly, the Completer resumes an operation only if the outcome of its call is unknown and the
 	// policy of this call has a [Check]. The Completer asks the service about the outcome, and makes no calls.
 	// AskOnly needs neither an Encrypter nor stored requests. If the Check returns [Voided], or the handler
-	// gets an error of [NotSent], the handler must make no other call in this run. The operation continues
-	// when the client sends its request again.
+	// gets an error of [NotSent], the handler must make no other call in this run. An operation that needs
+	// another call continues when its client sends the request again.
 	AskOnly bool
 
 	// Handlers execute the operations. If no handler exists for the name of an operation, the Completer does
-	// not touch the operation, because another program on the same database may have a handler. The
-	// Completer also does not touch operations of other packages of this library, which have reserved
-	// scopes. Required.
+	// not touch the operation, because another program on the same database may have a handler. The Completer
+	// also does not touch operations whose scope is reserved for another package of this library. Required.
 	Handlers Handlers
 
 	// Every is the time between two polls for operations to resume. A poll reads at most 5,000 unfinished
-	// operations, and the next poll continues after them. After a slow poll the Completer waits longer, at
-	// most the TTL of the store. An operation that fails repeatedly is resumed at growing intervals, up to
-	// one hour. After a decision about an unknown outcome ([Resolve]), the next poll resumes the operation.
-	// Default: 500 ms, or the TTL if the TTL is shorter.
+	// operations, and the next poll continues after the last of these operations. After a slow poll the
+	// Completer waits longer, at most the TTL of the store. An operation that fails repeatedly is resumed at
+	// growing intervals, up to one hour. After a decision about an unknown outcome ([Resolve]), the next poll
+	// resumes the operation. Default: 500 ms, or the TTL if the TTL is shorter.
 	Every time.Duration
 
 	// CheckEvery is the time between two calls of [Check] for an operation whose outcome is unknown.
@@ -78,8 +77,8 @@ type Completer struct {
 	// Concurrency is how many operations are resumed at the same time. Default 4.
 	Concurrency int
 
-	// Log receives the failures. If the Completer cannot list the operations, the Completer writes the same
-	// error at most once a minute. Default: [slog.Default].
+	// Log receives the errors of the Completer. If the Completer cannot list the operations, the Completer
+	// writes the same error at most once a minute. Default: [slog.Default].
 	Log *slog.Logger
 }
 

@@ -14,31 +14,34 @@
 //	})
 //
 // A handler is a sequence of phases, each with a name. A phase that was committed is not executed again: a later
-// run of the handler gets the value of this phase. So the code outside of the phases must depend only on the
-// request and on the values of phases.
+// run of the handler gets the stored value of the phase. So the code outside of the phases must depend only on
+// the request and on the values of phases.
 //
 // The handler's first phase claims the operation, so the code before the first phase may run on two nodes at the
-// same time (with Config.Eager the claim comes before the handler). After the claim, the process that runs the
-// handler is the owner of the operation, as long as it renews its lease. If the owner dies, the next caller with
-// the same key or a [Completer] takes the operation over. The record of an operation contains a number, the
-// fence. Each write of the owner increases the fence, and is applied only if the record still has the fence of
-// the owner's previous write. So an owner that was paused, and continues after a takeover, can commit nothing.
+// same time. (With Config.Eager, the operation is claimed before the handler begins.) After the claim, the
+// process that runs the handler is the owner of the operation, as long as the process renews its lease. If the
+// owner dies, the next caller with the same key or a [Completer] takes the operation over. The record of an
+// operation contains a number, the fence. Each write of the owner increases the fence, and is applied only if
+// the record still has the fence of the owner's previous write. So an owner that was paused, and continues after
+// a takeover, can commit nothing.
 //
 // # Calls with an unknown outcome
 //
-// The intent to call is committed before the call, and the result of the call is committed with the next commit.
-// If the owner dies between these two commits, the call may have taken effect. The policy of the call
-// ([CallPolicy]) decides what happens after the death of the owner:
+// The intent (a note that a call is about to be made) is committed before the call. The result of the call is
+// committed with the next commit of the operation. If the owner dies between the commit of the intent and the
+// commit of the result, the call may have taken effect. The policy of the call ([CallPolicy]) decides what
+// happens after the death of the owner:
 //
-//   - SafeToRepeat: the call is made again, under the same key.
-//   - DedupedFor: the call is made again under the same key, as long as the service remembers the
+//   - With SafeToRepeat, the call is made again, under the same key.
+//   - With DedupedFor, the call is made again under the same key, as long as the called service remembers the
 //     key.
-//   - Check: a function asks the service whether the call took effect.
-//   - If the policy has none of the fields SafeToRepeat, DedupedFor and Check, the outcome is unknown. Callers
-//     get [once.CodeUnknown], nothing runs again automatically, and a person decides with [Resolve].
+//   - With Check, a function asks the called service whether the call took effect.
+//   - If the policy has none of the fields SafeToRepeat, DedupedFor and Check, the outcome is unknown. If the
+//     outcome is unknown, callers get [once.CodeUnknown], nothing runs again automatically, and a person
+//     decides with [Resolve].
 //
-// If a service has not received a call yet, the call may still arrive: an owner that was paused may send it, or
-// a slow network may deliver it. So a check has two definite answers: the call has taken effect ([Happened]),
-// or the service will refuse the call for ever ([Voided]). For Voided, the service needs a tombstone: a record
-// that makes the service refuse the key.
+// If a service has not received a call yet, the call may still arrive: an owner that was paused may send the
+// call, or a slow network may deliver the call. So a check has two definite answers: the call has taken effect
+// ([Happened]), or the service will refuse the call for ever ([Voided]). For Voided, the service needs a
+// tombstone: a record that makes the service refuse the key.
 package lease

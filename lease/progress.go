@@ -19,9 +19,10 @@ type Progress struct {
 	// still set, a person has decided how the operation ends, without knowing the outcome of Call.
 	Call *Begun `json:"call,omitempty"`
 
-	// CallID identifies what a person must decide, for [Resolution.CallID]: the call whose outcome is unknown,
-	// or the state of the operation if the operation has begun no call. "" means that no decision is needed.
-	// CallID changes when a person has decided about the call, even if the call is then made again.
+	// CallID identifies the decision that a person must make; pass CallID to Resolve in [Resolution.CallID].
+	// CallID names the call whose outcome is unknown, or, if the operation has begun no call, the state of the
+	// operation. If CallID is "", no decision is needed. CallID changes when a person has decided about the
+	// call, even if the call is then made again.
 	CallID string `json:"call_id,omitempty"`
 }
 
@@ -34,8 +35,8 @@ type Ended struct {
 	Events []string `json:"events,omitempty"` // IDs of the messages that the phase's transaction has added to an outbox
 }
 
-// Begun is a call that was begun and whose outcome is not stored. With its fields, operators can search for
-// the call in the records of the service.
+// Begun is a call that was begun and whose outcome is not stored. Operators can use the fields of Begun to
+// search for the call in the records of the service.
 type Begun struct {
 	Phase   string    `json:"phase"`
 	Tx      bool      `json:"tx,omitempty"`      // Begun is not a call, but a phase of [InTx] whose function has ended its transaction itself: the writes of the phase may be committed

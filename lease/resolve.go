@@ -30,28 +30,30 @@ type Resolution struct {
 	// nothing.
 	CallID string
 
-	// CallValue is the value that the call returns, as JSON. CallValue says that the call has happened. The
-	// operation continues after the call when the next caller or a [Completer] takes the operation over. The
-	// value must be the JSON that the program itself would have saved. If the program cannot decode the
-	// value, the outcome is unknown again, and [Begun.Refused] says why.
+	// CallValue is the value that the call returns, as JSON. CallValue says that the call with the unknown
+	// outcome has happened. The operation continues after the call when the next caller or a [Completer]
+	// takes the operation over. CallValue must be the JSON that the program itself would have saved. If the
+	// program cannot decode CallValue, the outcome is unknown again, and [Begun.Refused] says why.
 	CallValue json.RawMessage
 
 	// Result is the value that the operation returns from now on, as JSON. Result says that the call has
-	// happened, and that the handler would have returned this value. No phase after the call runs.
+	// happened, and that the handler would have returned this value. With Result, no phase after the call
+	// runs.
 	Result json.RawMessage
 
-	// Answer is the answer that the operation of an HTTP route returns from now on: status, header and body. No
-	// phase after the call runs.
+	// Answer is the answer that the operation of an HTTP route returns from now on: status, header and body.
+	// With Answer, no phase after the call runs.
 	Answer *store.Result
 
 	// Failure is the failure that the operation returns from now on. Failure says that the call has not
 	// happened, and never will.
 	Failure *once.Failure
 
-	// RunAgain allows the next caller or a [Completer] to make the call again under the same key, within an
-	// hour. If the first call has taken effect, the second call has no further effect only if the service
-	// deduplicates by the key and still remembers the key. If no phase and no call of the operation is
-	// stored, the next caller executes the operation from the beginning.
+	// RunAgain allows the next caller or a [Completer] to make the call again under the same key. The
+	// permission ends one hour after Resolve has written the decision. If the first call has taken effect,
+	// the second call has no further effect only if the service deduplicates by the key and still remembers
+	// the key. If no phase and no call of the operation is stored, the next caller executes the operation
+	// from the beginning.
 	RunAgain bool
 
 	// KeyVoided says that the service refuses the old key from now on: see [Voided]. KeyVoided requires
@@ -60,7 +62,7 @@ type Resolution struct {
 
 	// Retain is how long a Result, Answer or Failure is kept. After the time Retain the next caller executes the
 	// operation again. Default: the retention that was stored with the first claim. If an engine without leases
-	// has written the record, the default is for ever.
+	// has written the record of the operation, the default is once.Forever.
 	Retain time.Duration
 
 	// Who names the person who has decided, and Reason says why. Who and Reason are written to the audit (table
@@ -69,12 +71,12 @@ type Resolution struct {
 	Who, Reason string
 }
 
-// Resolve writes a decision about an operation whose outcome is unknown. If the same decision about the same
-// call was already written, even by another person, Resolve returns nil and writes nothing. So after an error of
-// the kind [store.KindLost], you can call Resolve again. An error of the kind [store.KindTaken] says that
-// Resolve has changed nothing. The reason is one of three: the outcome of the operation is already known, the
-// operation waits for a decision about a different call, or a different decision about the same call was already
-// written.
+// Resolve writes the decision of a person about an operation whose outcome is unknown. If the same decision
+// about the same call was already written, even by another person, Resolve returns nil and writes nothing. So
+// after an error of the kind [store.KindLost], you can call Resolve again. An error of the kind
+// [store.KindTaken] says that Resolve has changed nothing. An error of the kind store.KindTaken has one of three
+// reasons: the outcome of the operation is already known, the operation waits for a decision about a different
+// call, or a different decision about the same call was already written.
 func Resolve(ctx context.Context, ops store.Operations, id store.ID, how Resolution) error {
 	if err := how.check(); err != nil {
 		return misused(err)

@@ -46,7 +46,8 @@ func newRun(s *Store, opts store.BeginOptions) *Run {
 // Operation returns the scope and the key of the operation, as they are stored.
 func (r *Run) Operation() store.ID { return r.id }
 
-// The functions that run a phase return these errors. A handler that gets one of these errors must return the error.
+// The functions that run a phase return ErrLost, ErrUnknown, ErrVoided and ErrMisused. A handler that gets one of
+// these four errors must return the error.
 var (
 	// ErrLost is in the chain of an error if another owner has taken the operation over, or may have
 	// taken it over.
@@ -58,12 +59,12 @@ var (
 	ErrUnknown = errors.New("the outcome is unknown")
 
 	// ErrVoided is in the chain of an error if a call has not taken effect and never will: the Check of the
-	// call has returned [Voided]. If the handler calls Call again with the same phase, even in this run, the
-	// new call has another key.
+	// call has returned [Voided]. If the handler calls Call again with the same phase after ErrVoided, even
+	// in the same run, the new call has another key.
 	ErrVoided = errors.New("the call has not taken effect and never will")
 
-	// ErrMisused is in the chain of an error if the handler uses its phases wrongly,
-	// which is a mistake in its code.
+	// ErrMisused is in the chain of an error if the handler uses its phases wrongly, which is a mistake in
+	// the code of the handler.
 	ErrMisused = errors.New("the handler misuses its phases")
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// These are the defaults of [Config].
+// These constants are the default values of the fields of [Config].
 const (
 	DefaultTTL         = 30 * time.Second
 	DefaultMaxDuration = time.Hour
@@ -36,15 +36,16 @@ type Config struct {
 	// handler's context ends. Default 1 h.
 	MaxDuration time.Duration
 
-	// MaxSaved limits the size in bytes of the JSON that an operation saves. This JSON contains the names,
-	// values and failures of the phases, and frozen requests (see [CallWith]). If the engine has an
-	// Encrypter, the size after encryption counts. Each phase writes the whole JSON again. Default 1 MiB.
+	// MaxSaved limits the size in bytes of the JSON that an operation saves. The saved JSON contains the
+	// names, values and failures of the phases, and frozen requests (see [CallWith]). If the engine has an
+	// Encrypter, the size after encryption counts. Each phase writes the whole saved JSON again. Default 1
+	// MiB.
 	MaxSaved int
 
 	// If the outcome of a call is unknown, each retry of the operation may call the [Check] of the call.
 	// AskEvery is the shortest time between two calls of the Check for one operation, by the clocks of the
-	// processes. A caller that retries earlier gets the code "unknown", and the time after which the caller can
-	// try again. Default 1 s.
+	// processes. A caller that retries before the time AskEvery has passed gets the code "unknown", and the
+	// time after which the caller can try again. Default 1 s.
 	AskEvery time.Duration
 
 	// Eager commits the claim before the handler begins, so that no part of the handler runs on two nodes at
@@ -55,7 +56,8 @@ type Config struct {
 	Tracer Tracer
 
 	// Log receives a warning when a handler continues an operation and does not call phases that have already
-	// ended. For example, a new version of the program has renamed these phases. Default: [slog.Default].
+	// ended. The warning appears, for example, if a new version of the program has renamed phases. Default:
+	// [slog.Default].
 	Log *slog.Logger
 }
 
@@ -114,8 +116,8 @@ func (*Store) Irrevocable() {}
 // Config returns the configuration of the store, with its defaults.
 func (s *Store) Config() Config { return s.cfg }
 
-// Read implements [store.Operations]. If an operation has stopped in a call which can be made again or checked,
-// Read does not return the state [store.StateUnknown].
+// Read implements [store.Operations]. If an operation has stopped during a call, and the call can be made again
+// or the service can be asked for its outcome, Read does not return the state [store.StateUnknown].
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	rec, err := s.ops.Read(ctx, id)
 	isUnknown := rec.State == store.StateUnknown

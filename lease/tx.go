@@ -24,8 +24,9 @@ const maxRuns = 3
 // committed before, fn does not run, and InTx returns the saved value, decoded from JSON.
 //
 // The function fn may run several times, but only one of these runs commits. If fn returns an error, the
-// phase is rolled back and InTx returns the error. The earlier phases stay committed. The operation's
-// Isolation and Timeouts apply to each transaction. The default isolation level is [store.ReadCommitted].
+// phase is rolled back, the earlier phases stay committed, and InTx returns the error. The operation's
+// Isolation and Timeouts apply to the transaction of each phase. The default isolation level is
+// [store.ReadCommitted].
 func InTx[T, TX any](ctx context.Context, r *Run, s store.Store[TX], phase string, fn func(ctx context.Context, tx TX) (T, error)) (value T, err error) {
 	leave, err := r.enter(phase)
 	if err != nil {

@@ -10,10 +10,11 @@ import (
 )
 
 // By returns a copy of the outbox. The parameter who is the name of the person or service that uses the copy.
-// Pause, Resume, Skip, Resend and Forget of the returned Box write an entry with this name to the audit, in the
-// same transaction as the change. The entry has the reason that was passed to the method. Resume has no
-// parameter for a reason, so the entry of Resume has the reason that was passed to By. The database needs the
-// tables of operate.Migrations. Without By, nothing is written to the audit.
+// The methods Pause, Resume, Skip, Resend and Forget of the returned Box write an entry with the name who to
+// the audit (a table of the changes that people have made), in the same transaction as the change. The entry in
+// the audit has the reason that was passed to the method. Resume has no parameter for a reason, so the entry of
+// Resume has the reason that was passed to By. The database needs the tables of operate.Migrations. Without By,
+// nothing is written to the audit.
 func (b *Box[TX]) By(who, reason string) *Box[TX] {
 	audited := *b
 	audited.who, audited.reason = who, reason

@@ -10,13 +10,13 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Backlog returns how many messages wait for delivery, and how old they are.
+// Backlog returns the number of messages that wait for delivery, and the age of the oldest waiting message.
 func (b *Box[TX]) Backlog(ctx context.Context) (Backlog, error) {
 	return readBacklog(ctx, b.db, mostCounted)
 }
 
-// BacklogUpTo is like [Box.Backlog], but stops each count at the number most. BacklogUpTo reads at most
-// about 4 × most rows, but always at least one row in each part of the outbox.
+// BacklogUpTo is like [Box.Backlog], but stops each count at the number most. BacklogUpTo reads at most about
+// 4 × most rows, but always at least one row in each of the parts into which the outbox is divided.
 func (b *Box[TX]) BacklogUpTo(ctx context.Context, most int) (Backlog, error) {
 	return readBacklog(ctx, b.db, min(most, mostCounted))
 }

@@ -57,7 +57,7 @@ type Filter struct {
 	Limit int    // default: 50
 }
 
-// ErrNotFound says that the outbox has no message with this ID.
+// ErrNotFound says that the outbox has no message with the given ID.
 var ErrNotFound = errors.New("the message was delivered, or its transaction has not committed")
 
 func notFound(id string) error {
@@ -65,9 +65,9 @@ func notFound(id string) error {
 }
 
 // List returns messages, the oldest first. To get the next page, pass next as Filter.After; if next is 0, no
-// more messages exist. List needs no Encrypter. On PostgreSQL, List reads the first messages of each part of the
-// outbox, unless the filter has a key. To find blocked messages, List reads all messages of each key that has a
-// failed message.
+// more messages exist. List needs no Encrypter. On PostgreSQL, List reads the first messages of each of the
+// parts into which the outbox is divided, unless the filter has a key. To find blocked messages, List reads all
+// messages of each key that has a failed message.
 func (b *Box[TX]) List(ctx context.Context, f Filter) (list []Entry, next int64, err error) {
 	if f.Limit <= 0 {
 		f.Limit = 50
@@ -251,9 +251,9 @@ func (b *Box[TX]) behind(ctx context.Context, keys []failedKey) (list []failedKe
 	return list, err
 }
 
-// Show returns the message with an ID. Show also finds delivered messages that are kept. If the Payload and
-// Headers of the message cannot be decrypted, Show returns an error, and also an Entry without Payload and
-// Headers. Show uses an index to find the message.
+// Show returns the message with the given ID. Show also finds delivered messages that are kept. If the
+// Payload and Headers of the message cannot be decrypted, Show returns an error, and also an Entry without
+// Payload and Headers. Show uses an index to find the message.
 func (b *Box[TX]) Show(ctx context.Context, id string) (Entry, error) {
 	e, s, err := b.find(ctx, id)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/oncelib/once/message"
 )
 
-// Observer receives the events of a relay. The method Observe must return quickly. The ctx of Observe
-// has the values of the ctx of [Relay.Run], and is never cancelled. The trace of a message is in
-// Message.Trace.
+// Observer receives the events of a relay. The method Observe must return quickly. The ctx of Observe has the
+// values of the ctx of [Relay.Run], and is never cancelled. The trace of a message is in the field
+// Message.Trace of the event.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -23,8 +23,8 @@ type EventType string
 const (
 	EventDelivered   EventType = "delivered"   // the destination has confirmed a message
 	EventFailed      EventType = "failed"      // a delivery of a message has failed; NextAt is the time of the next attempt
-	EventStopped     EventType = "stopped"     // a message has failed for the last time, and the later messages of its key wait until a person decides. If the event has no message: a topic has so many failing messages that the relay reads no other messages of the topic
-	EventUnavailable EventType = "unavailable" // the destination of a topic cannot be reached, and the topic waits. If the event has no topic: no destination can be reached, and the relay releases its parts to other processes
+	EventStopped     EventType = "stopped"     // a message has failed for the last time, and the later messages of its key wait until a person decides. If the event has no message, a topic has so many failing messages that the relay reads no other messages of the topic
+	EventUnavailable EventType = "unavailable" // the destination of a topic cannot be reached, and the topic waits. If the event has no topic, no destination can be reached, and the relay releases its share of the outbox to other processes
 	EventDatabase    EventType = "database"    // the database has failed; the relay waits
 	EventBacklog     EventType = "backlog"     // sent periodically, with the Backlog
 	EventTaken       EventType = "taken"       // this process now delivers more or fewer of the parts into which the outbox is divided
@@ -37,21 +37,23 @@ type Event struct {
 	Err     error
 	NextAt  time.Time // the time of the next attempt
 	Backlog Backlog   // set with EventBacklog
-	Parts   int       // with EventTaken: the outbox is divided into parts, and Parts is how many of them this process delivers
+	Parts   int       // with EventTaken: the outbox is divided into parts, and Parts is the number of parts that this process delivers
 }
 
-// Backlog says how many messages wait in the whole outbox, and how old they are.
+// Backlog contains the number of messages that wait in the whole outbox, and the age of the oldest waiting
+// message.
 type Backlog struct {
 	Messages int64         // the number of waiting messages; at most 100,000 are counted
-	Oldest   time.Duration // the age of the oldest message; 0 if no message waits
+	Oldest   time.Duration // the age of the oldest waiting message; 0 if no message waits
 	Failing  int64         // the number of messages that have failed and are tried again; at most 100,000 are counted
 	Stopped  int64         // the number of messages that wait for a person; at most 100,000 are counted
 	Blocked  int64         // the number of keys whose first message is failing or stopped, so that later messages of the key wait
 
 	// OldestSnapshot is the age of the oldest transaction that prevents the database from removing deleted
-	// rows. While this transaction is open, the delivery of keys with many messages is slow. OldestSnapshot
-	// includes only transactions that the database role of the relay may see. 0 means that no such
-	// transaction exists, or that the database is not PostgreSQL.
+	// rows. While a transaction prevents the database from removing deleted rows, the delivery of keys with
+	// many messages is slow. OldestSnapshot includes only transactions that the database role of the relay
+	// may see. OldestSnapshot is 0 if no transaction prevents the removal of deleted rows, or if the database
+	// is not PostgreSQL.
 	OldestSnapshot time.Duration
 }
 

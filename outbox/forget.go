@@ -16,13 +16,13 @@ type Forgotten struct {
 }
 
 // Forget erases the payloads and headers of the kept delivered messages with a topic and key: see
-// Config.RetainDelivered. The IDs, numbers and times of the messages stay. Messages that wait for their delivery
-// are not changed, because they would be delivered without content: call Forget again after the delivery of
-// these messages, or skip them. Forget erases neither dead letters nor the copies at the broker and its
-// consumers.
+// Config.RetainDelivered. The IDs, sequence numbers and times of the messages stay. Forget does not change
+// messages that wait for their delivery, because they would be delivered without content. If Forgotten.Waiting
+// is not 0, call Forget again after the delivery of the waiting messages, or skip the waiting messages. Forget
+// erases neither dead letters nor the copies at the broker and its consumers.
 //
-// After an error nothing has changed, unless the error has the kind [store.KindLost]. Forget can be called
-// again.
+// If Forget returns an error, nothing has changed, unless the error has the kind [store.KindLost]. After any
+// error, Forget can be called again.
 func (b *Box[TX]) Forget(ctx context.Context, topic, key, reason string) (f Forgotten, err error) {
 	if err := errors.Join(checkTarget(topic, key), checkReason(reason)); err != nil {
 		return Forgotten{}, err

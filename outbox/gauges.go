@@ -7,8 +7,8 @@ import (
 	"github.com/oncelib/once/internal/base/gaugename"
 )
 
-// Gauges implements [gauge.Source]. Gauges returns the numbers in the results of [Box.Backlog]
-// and [Box.Topics].
+// Gauges implements [gauge.Source]. Gauges returns the results of [Box.Backlog] and [Box.Topics] as values
+// for metrics.
 func (b *Box[TX]) Gauges(ctx context.Context) ([]gauge.Value, error) {
 	l, err := b.Backlog(ctx)
 	if err != nil {

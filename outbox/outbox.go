@@ -56,8 +56,8 @@ type Box[TX any] struct {
 	added  *atomic.Int64 // the time of the last Add, by elapsed; 0 before the first one
 }
 
-// New returns the outbox in the database of s. You must have run the migrations in [Migrations] in this
-// database. New panics if cfg is invalid.
+// New returns the outbox in the database of s. The database must have the tables of [Migrations]. New panics
+// if cfg is invalid.
 func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 	cfg.Source = cmp.Or(cfg.Source, "once")
 	cfg.MaxPayload = cmp.Or(cfg.MaxPayload, message.MaxPayload)
@@ -80,17 +80,18 @@ func New[TX any](s sqlplane.SQL[TX], cfg Config) *Box[TX] {
 // Add stores messages in tx, which is the transaction of a handler, or a transaction that the user has
 // opened. The messages are delivered if and only if tx commits. Add copies payloads and headers.
 //
-// Add checks all messages before it stores the first message. An error that is not a [store.Error] names an
-// invalid message: then nothing was stored, and tx can still be used. After a store.Error, roll tx back: no
-// other use of tx is possible. On pgxstore the messages are sent together with COMMIT, without an additional
-// round trip. So on pgxstore, if the database refuses a message, the commit returns the error, and not Add.
+// Add checks all messages before it stores the first message. If the error is not a [store.Error], the error
+// names an invalid message, nothing was stored, and tx can still be used. After a store.Error, roll tx back:
+// no other use of tx is possible. On pgxstore the messages are sent together with COMMIT, without an
+// additional round trip. So on pgxstore, if the database refuses a message, Add returns nil and the commit
+// returns the error.
 //
 // A message with a key locks the row of its topic and key until tx ends. The rows of one Add, and on pgxstore
-// the rows of a whole operation, are locked in a fixed order, so that transactions do not deadlock. On other
-// databases, transactions that call Add several times may deadlock. After a deadlock, the error has the kind
-// [store.KindRetry], and the engine runs the operation again. The engine also runs the operation again after
-// a conflict at REPEATABLE READ or SERIALIZABLE. So use READ COMMITTED if many transactions add messages with
-// the same key.
+// the rows of a whole operation, are locked in a fixed order, so that transactions do not deadlock. On stores
+// other than pgxstore, transactions that call Add several times may deadlock. After a deadlock, the error of
+// Add has the kind [store.KindRetry], and the engine runs the operation again. The engine also runs the
+// operation again after a conflict at REPEATABLE READ or SERIALIZABLE. So use READ COMMITTED if many
+// transactions add messages with the same key.
 func (b *Box[TX]) Add(ctx context.Context, tx TX, messages ...message.Message) error {
 	statements, err := b.statements(ctx, current.Of(ctx), messages)
 	if err != nil {

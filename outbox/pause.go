@@ -12,8 +12,7 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// MaxReason is the greatest length of the reason of a Pause, Skip, Resend or Forget, in
-// bytes.
+// MaxReason is the maximum length, in bytes, of the reason that is passed to Pause, Skip, Resend or Forget.
 const MaxReason = 512
 
 // Pause is a topic, or a key of a topic, whose delivery a person has paused.
@@ -41,9 +40,9 @@ func (b *Box[TX]) Pause(ctx context.Context, topic, key, reason string) error {
 	})
 }
 
-// Known reports whether a message with this topic and key waits for its delivery, or was added at any time
-// before. If key is "", messages with any key count. A topic whose messages have no key is known only while a
-// message waits.
+// Known reports whether the outbox has, or ever had, a message with the given topic and key. If key is "",
+// messages with any key count. For a topic whose messages have no key, Known returns true only while a
+// message of the topic waits.
 func (b *Box[TX]) Known(ctx context.Context, topic, key string) (known bool, err error) {
 	args := []any{topic, topic}
 	ofKey := ""
@@ -75,9 +74,10 @@ type Resumed struct {
 	Messages int64 // how many failing and stopped messages will be tried again
 }
 
-// Resume ends a [Box.Pause] of the same topic and key. Resume also makes the failing and stopped messages of
-// the topic and key, or of the whole topic if key is "", due immediately, as if they had not failed before.
-// If a key of the topic was also paused separately, this key stays paused.
+// Resume ends a [Box.Pause] of the same topic and key. After Resume, relays immediately try to deliver the
+// failing and stopped messages of the topic and key, or of the whole topic if key is "", as if these messages
+// had not failed before. If a whole topic is resumed, a key of the topic that was paused separately stays
+// paused.
 func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error) {
 	if err := checkTarget(topic, key); err != nil {
 		return Resumed{}, err
@@ -101,10 +101,10 @@ func (b *Box[TX]) Resume(ctx context.Context, topic, key string) (Resumed, error
 	return Resumed{paused > 0, messages}, err
 }
 
-// Skip gives up a message that waits for its delivery, whether or not it has failed. A marker of the type
-// [message.TypeSkipped] replaces the message, with the reason in the header "once-skip-reason". The
-// marker is delivered like any other message, so that consumers see no gap. The payload of the message is
-// erased.
+// Skip ends the delivery of a message that waits, whether or not a delivery of the message has failed. Skip
+// replaces the message by a marker: a message of the type [message.TypeSkipped], which has the reason in the
+// header "once-skip-reason". The marker is delivered like any other message, so that consumers see no gap in
+// the sequence numbers. Skip erases the payload of the skipped message.
 //
 // A delivery that is already in flight is not cancelled. If a delivery in flight succeeds before Skip writes,
 // Skip returns [ErrNotFound]. A second Skip of the same message changes nothing.

@@ -32,14 +32,15 @@ type RelayConfig struct {
 	// Topics maps the name of a topic to the limits of this topic.
 	Topics map[string]TopicConfig
 
-	// Policy says when a failed message is tried again, and when no further attempt follows. Policy.Total is
-	// measured from the first failure of the message. If the policy has a Budget, each retry takes from the
-	// budget. Default: pauses from 1 s to 5 min with full jitter, and no limit of attempts.
+	// Policy says when the relay tries a failed message again, and when the relay stops trying. Policy.Total
+	// is measured from the first failure of the message. If Policy has a Budget (a limit of the number of
+	// retries), each retry of the relay counts towards the Budget. Default: pauses from 1 s to 5 min with
+	// full jitter, and no limit of attempts.
 	Policy *retry.Policy
 
 	// DeadLetters stores every failed delivery, and a dead letter for a message that gets no further attempt:
-	// see package deadletter. The message itself stays in the outbox, and blocks the later messages of its
-	// key until a person decides. The database needs deadletter.Migrations.
+	// see package deadletter. A message that gets no further attempt stays in the outbox, and blocks the
+	// later messages of its key until a person decides. The database needs deadletter.Migrations.
 	DeadLetters bool
 
 	// Breaker stops deliveries while the destination fails. Default: nil, no breaker.
@@ -48,8 +49,8 @@ type RelayConfig struct {
 	// Timeout limits the time of one call of Publish. Default: 30 s.
 	Timeout time.Duration
 
-	// TTL is the time after which other processes take over the deliveries of this process if it
-	// dies. Processes may have different TTLs. Default: 10 s.
+	// If this process dies, other processes take over its deliveries after the time TTL. Processes may have
+	// different TTLs. Default: 10 s.
 	TTL time.Duration
 
 	// Node names this process in the tables. Default: host name, process id and random letters.
@@ -153,9 +154,10 @@ func newRelay(db sqlplane.Database, p Publisher, cfg RelayConfig) *Relay {
 }
 
 // Run delivers messages until ctx ends. When ctx has ended, Run waits for the deliveries in flight, and releases
-// its share of the messages so that other processes can deliver them. After that, Run returns nil. While the
-// database cannot be reached, Run reports the errors to the observer and waits. If Run returns an error, the
-// relay cannot work at all, or the publisher has returned [Closed].
+// its share of the outbox so that other processes can deliver the remaining messages. When Run has released its
+// share, Run returns nil. While the database cannot be reached, Run reports the errors to the observer and
+// waits. If Run returns an error, the relay cannot work at all, or the publisher has returned an error made by
+// [Closed].
 func (r *Relay) Run(ctx context.Context) error {
 	// Two runs would share the board and the finishers of this relay.
 	if !r.running.CompareAndSwap(false, true) {

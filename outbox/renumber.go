@@ -11,20 +11,21 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// ErrBacklog is the error of [Box.Renumber] if messages with a key still wait for their delivery. Renumber
-// has changed nothing.
+// ErrBacklog is the error of [Box.Renumber] if messages with a key still wait for their delivery. If the
+// error is ErrBacklog, Renumber has changed nothing.
 var ErrBacklog = errors.New("outbox: messages with a key still wait for their delivery. Try: run \"once relay\" until \"once outbox list\" shows no waiting message, and then renumber again")
 
-// Renumber moves the numbers of all keys forward. Call Renumber after the database was restored from a backup.
-// Consumers may already have seen messages that were numbered after the backup. Without Renumber, new messages
-// would get the same numbers again, and consumers would treat the new messages as duplicates. The next message
-// of each key gets the number after+1, even if the restored database has no row for the key. The result after is
-// the time of the database in milliseconds, or the greatest existing number if this number is greater than the
-// time. So Renumber returns a greater number after a second restore of the same backup.
+// Renumber increases the sequence numbers that the next messages of all keys get. Call Renumber after the
+// database was restored from a backup. Consumers may already have seen messages that were added after the
+// backup. Without Renumber, new messages would get the sequence numbers of messages that consumers have seen,
+// and consumers would treat the new messages as duplicates. The next message of each key gets the sequence
+// number after+1, even if the restored database has no row for the key. The result after is the time of the
+// database in milliseconds, or the greatest existing sequence number if this number is greater than the time. So
+// if the same backup is restored a second time, Renumber returns a greater number than the first time.
 //
-// Consumers with inbox.InOrder wait for the missing numbers until inbox.Inbox.Renumber is called. Call Renumber
-// while the service does not run, after a relay has delivered all waiting messages. The error is [ErrBacklog]
-// if a message with a key still waits.
+// Consumers with inbox.InOrder wait for messages with the missing sequence numbers until inbox.Inbox.Renumber
+// is called. Call Box.Renumber when a relay has delivered all waiting messages, and while the service is
+// stopped. If a message with a key still waits for its delivery, the error is [ErrBacklog].
 func (b *Box[TX]) Renumber(ctx context.Context, reason string) (after int64, err error) {
 	if err := checkReason(reason); err != nil {
 		return 0, err

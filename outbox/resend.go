@@ -12,17 +12,18 @@ import (
 // ErrNotDelivered says that a message still waits for its delivery, so that Resend cannot send it again.
 var ErrNotDelivered = errors.New("the message is not delivered yet. Try: once outbox resume, if the delivery has failed")
 
-// ErrErased says that a message was delivered and is kept, but its payload and headers were erased.
+// ErrErased says that a message was delivered and still has a row in the outbox, but that its payload and headers
+// were erased.
 var ErrErased = errors.New("the payload and headers of the message were erased, or the message never had them. Try: add a new message")
 
 // Resend delivers a message again. The message must have been delivered, and must still be kept in the outbox:
-// see Config.RetainDelivered. The message has the same ID, number and content as before, so that an inbox that
-// has applied the message counts the second delivery as a duplicate. Resend is for consumers that have lost the
-// message. The message waits in the outbox like any other message: if its delivery fails, the later messages of
-// its key wait.
+// see Config.RetainDelivered. The second delivery has the same ID, sequence number and content as the first
+// delivery, so that an inbox that has applied the message counts the second delivery as a duplicate. Resend is
+// for consumers that have lost the message. The message waits in the outbox like any other message: if its
+// delivery fails, the later messages of its key wait.
 //
-// The error is [ErrNotFound], [ErrNotDelivered] or [ErrErased] if the message cannot be sent again. If
-// Resend is called again while the message waits, the second call has no effect.
+// The error is [ErrNotFound], [ErrNotDelivered] or [ErrErased] if the message cannot be sent again. If Resend
+// is called again while the message still waits for its second delivery, the call has no effect.
 func (b *Box[TX]) Resend(ctx context.Context, id, reason string) error {
 	if err := checkReason(reason); err != nil {
 		return err

@@ -38,8 +38,8 @@ type TopicWait struct {
 	Reason   string    // the reason of the pause, or the error
 	Node     string    // the relay that reports the wait; "" with WaitPaused and WaitFailing
 	Messages int64     // with WaitFailing: the number of failed messages, of which at most 500 are counted; with WaitPaused: the number of paused keys
-	More     bool      // more messages or keys than Messages may wait
-	Stopped  int64     // with WaitFailing: how many of Messages wait for a person
+	More     bool      // the number Messages is a lower limit: more messages or keys may wait
+	Stopped  int64     // with WaitFailing: how many of the messages that are counted in Messages wait for a person
 }
 
 // holdsTopic reports whether all messages of the topic wait.
@@ -66,10 +66,10 @@ const (
 	mostNoted   = 10_000 // topics that relays have reported
 )
 
-// Topics returns the topics with waiting messages, and the paused topics. For each of these topics, Topics
-// returns the age of the oldest message, and why this message waits. Topics reads one row for each topic in each
-// part of the outbox, and a few more rows for failing topics. How many rows Topics reads does not depend on the
-// number of waiting messages.
+// Topics returns the topics with waiting messages, and the paused topics. For each topic in the result, Topics
+// returns the time of the oldest message, and the reasons why messages wait. Topics reads one row for each topic
+// in each of the parts into which the outbox is divided, and a few more rows for failing topics. How many rows
+// Topics reads does not depend on the number of waiting messages.
 func (b *Box[TX]) Topics(ctx context.Context) ([]Topic, error) {
 	list, _, err := readTopics(ctx, b.db, "", allTopics)
 	return list, err

@@ -8,10 +8,10 @@ import (
 
 // Tracer starts a span, or a similar object, for each call of Publish.
 type Tracer interface {
-	// OutboxSpan is called before each call of Publish, with the messages of this call. Publish gets the
-	// returned context. The function end is called one time, with one error for each message, or with nil if
-	// all messages were delivered. The function end must not read the slice messages, because the slice belongs
-	// to the publisher when Publish was called.
+	// OutboxSpan is called before each call of Publish, with the messages that Publish will get. Publish gets
+	// the returned context. The function end is called one time, with one error for each message, or with nil
+	// if all messages were delivered. The function end must not read the slice messages, because the slice
+	// belongs to the publisher from the call of Publish on.
 	OutboxSpan(ctx context.Context, messages []message.Message) (_ context.Context, end func(errs []error))
 }
 

@@ -15,8 +15,8 @@ type Result struct {
 	Events []string
 }
 
-// ResultKind says how to read Result.Body. The database stores the numbers of the constants, so the numbers never
-// change.
+// ResultKind says how to read Result.Body. The database stores the numeric values of the constants, so the
+// values never change.
 type ResultKind uint8
 
 const (

@@ -1,15 +1,17 @@
 // Package store defines the interface between this library and the databases that keep its
 // operations.
 //
-// An operation is one row. The row of atomic work is first absent and then done: the row is inserted by the
-// business transaction. The row of leased work, which has several transactions, is absent, then running, then
-// done. Package once does three things with the row of an operation: it reads the row, swaps the row for
-// another row under a condition, or begins a transaction that claims the operation.
+// In the database, an operation is one row. The row of atomic work (work that is one transaction) is first
+// absent and then done: the business transaction inserts the row. The row of leased work, which has several
+// transactions, is absent, then running, then done. Package once does three things with the row of an
+// operation: it reads the row, swaps the row for another row under a condition, or begins a transaction that
+// claims the operation.
 //
-// A store that implements [Operations] can read and swap; examples are stores in Redis and DynamoDB. Leases
-// and sagas need only an [Operations] that is also a [Renewer]. A [Store] can also commit the user's writes in
-// the same transaction as the row of the operation. Parameters are structs, and no method will be added to an
-// interface. A new ability of stores will be a small optional interface, which a program finds with [As].
+// A store that implements [Operations] can read and swap rows; examples are stores in Redis and DynamoDB.
+// Leases and sagas need only an [Operations] that is also a [Renewer]. A [Store] can also commit the user's
+// writes in the same transaction as the row of the operation. The parameters of methods are structs, and
+// later versions of this package will not add a method to an interface. A new ability of stores will be a
+// small optional interface, which a program finds with [As].
 //
 // Every implementation passes the test suite in store/storetest.
 package store
@@ -28,7 +30,8 @@ type ID struct{ Scope, Key string }
 // IsZero reports whether id names no operation.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// State is the stage of an operation. The database stores the numbers of the constants, so the numbers never change.
+// State is the stage of an operation. The database stores the numeric values of the constants, so the values never
+// change.
 type State uint8
 
 const (
@@ -70,7 +73,7 @@ type Record struct {
 	// Fence, LeaseExpired, RecoveryPoint, CallStarted, Checkable and Data are set for leased work only.
 	Fence         int64  // grows with every write of an owner and with every takeover; each later write must present the current fence
 	LeaseExpired  bool   // true if the state is running and the lease is over by the store's clock
-	RecoveryPoint string // the last committed recovery point
+	RecoveryPoint string // the name of the last committed recovery point
 	CallStarted   bool   // true if an external call was begun after RecoveryPoint
 	Checkable     bool   // true if the state is unknown and the called service can be asked for the outcome; this field is not stored
 	Data          []byte // the values that the recovery points have saved
@@ -85,8 +88,8 @@ func (r Record) Idle() bool {
 // Expect is the condition under which a [Change] applies. The Change applies only if all fields of Expect match the
 // record.
 type Expect struct {
-	Fence        int64  // the fence that the record must have; 0 means that the operation must be absent
-	Nonce        []byte // the nonce that the record must have; empty means that nonces are not compared
+	Fence        int64  // the fence (a number that grows with every write of an owner) that the record must have; 0 means that the operation must be absent
+	Nonce        []byte // the nonce (random bytes of the writer) that the record must have; empty means that nonces are not compared
 	LeaseExpired bool   // the operation must be running under a lease that is over by the store's clock; a waiting operation has no lease
 }
 
@@ -103,14 +106,14 @@ type Hold struct {
 const Forever time.Duration = math.MaxInt64
 
 // Change is a compare-and-set of one operation. If Next.State is StateAbsent, the change releases the operation. An
-// operation that is done never changes: it can only expire.
+// operation that is done never changes: such an operation can only expire.
 type Change struct {
 	ID     ID // the operation to change; zero: the change has no operation, only Writes
 	Expect Expect
 	Next   Record
 	Lease  time.Duration // if Next is running: the lease ends at the store's clock + Lease; 0 means that the lease does not end
 	Retain time.Duration // if Next is done: the record expires at the store's clock + Retain; [Forever] and 0 mean that the record does not expire
-	Writes []Statement   // writes that commit together with the change, or not at all; [KindMisused] if the store has no tables
+	Writes []Statement   // writes that commit together with the change, or not at all; a store without tables refuses Writes with [KindMisused]
 
 	// KeepRequest leaves Fingerprint, Request, Trace and Name of the stored record unchanged, whatever Next
 	// says, so that the update writes fewer columns. KeepRequest needs an existing record, so Expect.Fence
@@ -118,14 +121,15 @@ type Change struct {
 	KeepRequest bool
 
 	// Held are claims on other operations. Each operation of Held must be running under its claim when the
-	// change commits, whether its lease is over or not. If one operation of Held is not, nothing is applied and
-	// the error is [KindTaken]. The store keeps the claims of Held unchanged until the change has committed. A
-	// store that can change only one operation in a transaction refuses Held with [KindMisused].
+	// change commits, whether its lease is over or not. If an operation of Held is not running under its claim,
+	// nothing of the change is applied and the error is [KindTaken]. The store keeps the claims of Held
+	// unchanged until the change has committed. A store that can change only one operation in a transaction
+	// refuses Held with [KindMisused].
 	Held []Hold
 
 	// StaleAfter is the time, by the store's clock, after which the change is too late. StaleAfter applies
-	// only if it is set and Expect says that the operation must be absent. After StaleAfter nothing is
-	// applied, and the error is [KindStale].
+	// only if it is set and Expect says that the operation must be absent. After the time StaleAfter nothing
+	// of the change is applied, and the error is [KindStale].
 	StaleAfter time.Time
 }
 
@@ -154,9 +158,9 @@ type Operations interface {
 	Read(ctx context.Context, id ID) (Record, error)
 
 	// Swap applies c, in a transaction of its own, if c.Expect matches the record and the operation is neither
-	// done nor claimed by an open transaction. Otherwise Swap writes nothing, and returns a [KindTaken] error
-	// and the conflicting record. The returned record is empty if the conflict is with one of the operations
-	// in c.Held.
+	// done nor claimed by an open transaction. If c.Expect does not match, or if the operation is done or
+	// claimed, Swap writes nothing, and returns a [KindTaken] error and the conflicting record. The returned
+	// record is empty if the conflict is with one of the operations in c.Held.
 	//
 	// A store writes the fence of c.Next, and does not remember the fence of a released or expired operation.
 	// Therefore an owner is identified only by the fence together with the nonce.
@@ -167,14 +171,14 @@ type Operations interface {
 type BeginOptions struct {
 	ID        ID        // the operation that the transaction claims; zero: a plain transaction that claims nothing
 	Isolation Isolation // the isolation level of the transaction
-	Timeouts  Timeouts  // the bounds of the transaction's waits
-	Durable   bool      // a record that is found must be as durable as a commit before Begin returns the record; in a Join, before the caller's commit is answered
+	Timeouts  Timeouts  // how long the transaction may wait
+	Durable   bool      // a record that is found must be as durable as a commit before Begin returns the record; in a Join, the record must be as durable as a commit before the caller's COMMIT succeeds
 
 	// First says that the caller has never sent this operation before: see once.Attempt.Number. With First, a
 	// store may skip the look-up, and delay the claim until the first statement. The first statement fails if
-	// another transaction has claimed the operation. After this failure Commit and Rollback return [KindTaken],
-	// whatever the user does. Without an ID, First lets a store send the beginning of the transaction together
-	// with the first statement.
+	// another transaction has claimed the operation. If the first statement has failed because of another
+	// claim, Commit and Rollback return [KindTaken], whatever the user does. Without an ID, First lets a
+	// store send the beginning of the transaction together with the first statement.
 	First bool
 
 	// Fingerprint, Request, Trace, Name and Retain describe the operation. A store needs Fingerprint, Request, Trace,
@@ -185,9 +189,9 @@ type BeginOptions struct {
 	Name        string
 	Retain      time.Duration // the retention of the result; [Forever] means that the retention does not end
 
-	// Encrypter is the engine's Encrypter, if it has one. A store that keeps intermediate results of the
-	// handler encrypts these results with Encrypter. The ciphertext is bound to the label, which names
-	// the operation.
+	// Encrypter is the Encrypter of the engine, or nil if the engine has no Encrypter. A store that keeps
+	// intermediate results of the handler encrypts these results with Encrypter. The ciphertext is bound to
+	// the label, which names the operation.
 	Encrypter interface {
 		Encrypt(plain, label []byte) ([]byte, error)
 		Decrypt(encrypted, label []byte) ([]byte, error)
@@ -198,24 +202,25 @@ type BeginOptions struct {
 
 	// IfEnded, if it is set, returns a change for the case that the user ends the transaction by a statement
 	// which the store cannot parse, such as a call of a procedure on MariaDB or MySQL. The store calls
-	// IfEnded before such a statement, and applies the returned change in the transaction. If the transaction
-	// is still open after the statement, the Change of Commit replaces the change of IfEnded, whatever Expect
-	// of the Change says. IfEnded is used with a zero ID only. A store that can parse all statements of its
-	// database ignores IfEnded.
+	// IfEnded before a statement that the store cannot parse, and applies the returned change in the
+	// transaction. If the transaction is still open after the statement, the Change of Commit replaces the
+	// change of IfEnded, whatever Expect of the Change says. IfEnded is used with a zero ID only. A store
+	// that can parse all statements of its database ignores IfEnded.
 	IfEnded func() Change
 
 	// Optimistic, if it is set, lets a store delay the claim and the look-up, and send both together with the
 	// user's first statement. If the operation is neither claimed nor recorded, the first statement runs, and
-	// the store calls Optimistic. Otherwise the first statement fails, and Commit and Rollback return
-	// [KindTaken], whatever the user does. A store may ignore Optimistic.
+	// the store calls the function Optimistic. If the operation is claimed or recorded, the first statement
+	// fails, and Commit and Rollback return [KindTaken], whatever the user does. A store may ignore
+	// Optimistic.
 	Optimistic func()
 
 	// Batch says that the caller runs no statement on the transaction: all writes will be in Change.Writes. With
 	// Batch, a store may delay the claim and the look-up until Commit, and do everything in one round trip.
 	Batch bool
 
-	// StaleAfter, if it is set, is the time after which the operation must not be executed. After the time
-	// StaleAfter, by the store's clock as it is read after the look-up, Begin does not claim an absent
+	// StaleAfter, if it is set, is the time after which the operation must not be executed. The store reads
+	// its clock after the look-up. If the time StaleAfter has passed, Begin does not claim an absent
 	// operation, but returns a [KindStale] error. If StaleAfter is set, First has no effect.
 	StaleAfter time.Time
 
@@ -230,24 +235,25 @@ type Store[TX any] interface {
 	Operations
 
 	// Begin opens a transaction, claims the operation until the transaction ends, and looks up the record. If
-	// the operation can be executed, the record is [StateAbsent]. If the operation cannot be executed,
-	// Transaction is nil, no connection is held, and the state of the record is the reason: Done, Unknown or
-	// Running (which includes an operation that another transaction has claimed). On a server that cannot
-	// exclude all other claims, such as a standby, the error is [KindUnavailable], unless the server finds a
-	// Done record and opts.Durable is not set.
+	// the operation can be executed, the state of the returned record is [StateAbsent]. If the operation
+	// cannot be executed, the returned Transaction is nil, no connection is held, and the state of the
+	// returned record is the reason: Done, Unknown or Running (which includes an operation that another
+	// transaction has claimed). On a server that cannot exclude all other claims, such as a standby, the
+	// error is [KindUnavailable], unless the server finds a Done record and opts.Durable is not set.
 	Begin(ctx context.Context, opts BeginOptions) (Transaction[TX], Record, error)
 }
 
 // Transaction is an open transaction that holds the claim of one operation. The caller must call either Commit or
-// Rollback, exactly one time. The documentation of [Joiner] describes the one case in which both may be called.
+// Rollback, exactly one time. The documentation of [Joiner] describes the one case in which both Commit and
+// Rollback may be called.
 type Transaction[TX any] interface {
 	// Tx returns the database transaction for the user's statements.
 	Tx() TX
 
 	// Commit writes c completely, under the condition c.Expect as Operations.Swap does, and commits the
-	// transaction. The operation c.ID is the operation that was claimed; if the transaction has claimed
-	// nothing, c.ID may be any operation. After an error nothing was applied, except after [KindLost] and
-	// [KindEnded]. After Commit the transaction is over in every case.
+	// transaction. The field c.ID must name the operation that the transaction has claimed; if the
+	// transaction has claimed nothing, c.ID may name any operation. After an error nothing was applied,
+	// except after [KindLost] and [KindEnded]. After Commit the transaction is over in every case.
 	Commit(ctx context.Context, c Change) error
 
 	// Rollback rolls the transaction back. Rollback returns the following errors:
@@ -264,10 +270,11 @@ type Transaction[TX any] interface {
 }
 
 // Timeouts limit the waits of a transaction, so that a transaction which hangs, or whose process was stopped,
-// does not block others for ever. After a timeout nothing is applied, and the store's error is [KindBusy] or
-// [KindUnavailable]. If a field is zero, the timeout in the configuration of the database applies. If the
-// timeout in the configuration of the database is shorter than a field, the shorter timeout applies. If a
-// database cannot enforce a timeout, its store ignores the field, and the documentation of the store says so.
+// does not block other transactions for ever. After a timeout nothing is applied, and the store's error is
+// [KindBusy] or [KindUnavailable]. If a field of Timeouts is zero, the timeout in the configuration of the
+// database applies. If the timeout in the configuration of the database is shorter than the field of
+// Timeouts, the shorter timeout applies. If a database cannot enforce a timeout, its store ignores the field,
+// and the documentation of the store says so.
 //
 // The database server enforces Lock, Statement and Idle. If a server sends nothing more while its connection
 // stays open, the client's own clock ends the wait. At the beginning of a transaction the client waits at

@@ -32,8 +32,8 @@ import (
 type Destination struct {
 	Publisher outbox.Publisher
 
-	// Topics are the topics that the test uses, at least one. The destination must accept
-	// each of them.
+	// Topics are the topics that the test uses, at least one. The destination must accept each of these
+	// topics.
 	Topics []string
 
 	// Received returns every message that has arrived since the last call of Received, in the order of

@@ -84,9 +84,9 @@ func (t *Tx) Delete(key string) error {
 	})
 }
 
-// Commit ends a transaction of [Store.BeginTx]. A handler must not call Commit: the writes of the handler would
-// be committed without the record of the operation, and the operation would fail with an error that reports the
-// wrong call.
+// Commit commits and ends a transaction of [Store.BeginTx]. A handler must not call Commit: the writes of the
+// handler would be committed without the record of the operation, and the operation would fail with an error
+// that reports the wrong call.
 func (t *Tx) Commit() error {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()

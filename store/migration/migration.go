@@ -1,7 +1,8 @@
 // Package migration contains the database schema of the SQL stores, and of each capability that has tables of
-// its own, as numbered SQL files. There are no down migrations. A program applies the files with the function
-// Migrate of its store, and a person applies them with the command "once migrate up". The command "once migrate
-// print" prints the files for goose, for Atlas, or for a person with psql.
+// its own, as numbered SQL files. The package has no down migrations (files that undo a migration). A program
+// applies the files with the function Migrate of its store, and a person applies the files with the command
+// "once migrate up". The command "once migrate print" prints the files for the migration tools goose and
+// Atlas, or for a person who uses psql.
 package migration
 
 import (
@@ -31,7 +32,7 @@ var operation embed.FS
 // Operation is the set that every SQL store needs: the migrations of this set create the table of operations.
 var Operation = Set{"operation", operation}
 
-// Migration is one numbered file.
+// Migration is one numbered SQL file.
 type Migration struct {
 	Capability string
 	Version    int
@@ -42,7 +43,8 @@ type Migration struct {
 // File returns the name of the migration's file, such as "002_expiry.sql".
 func (m Migration) File() string { return fmt.Sprintf("%03d_%s.sql", m.Version, m.Name) }
 
-// Noted returns the statements that record m as applied, for users who apply m with another tool.
+// Noted returns the SQL statements that record in the database that m was applied, for users who apply m with
+// another tool.
 func (m Migration) Noted() string {
 	return createTable + ";\n" + m.note() + ";\n"
 }
@@ -51,8 +53,9 @@ func (m Migration) note() string {
 	return fmt.Sprintf("insert into once_schema (capability, version, name) values ('%s', %d, '%s')", m.Capability, m.Version, m.Name)
 }
 
-// All returns the migrations of sets for dialect d, set by set, each in the order of its numbers. If several
-// sets have the same capability, the result contains the migrations of this capability only one time.
+// All returns the migrations of sets for dialect d, one set after the other, and the migrations of each set
+// in the order of their numbers. If several sets have the same capability, the result contains the migrations
+// of this capability only one time.
 func All(d sqlplane.Dialect, sets ...Set) ([]Migration, error) {
 	var all []Migration
 	seen := map[string]bool{}

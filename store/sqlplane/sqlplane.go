@@ -23,11 +23,12 @@ const (
 )
 
 // Database is a store that keeps operations in tables, and also runs the statements of a capability, such as an
-// outbox or the attempt log. So the capability needs no separate driver and no separate pool. The interface
-// [SQL], a Database with one more method, also runs statements inside a transaction of the user.
+// outbox or the attempt log. So a capability needs no separate driver and no separate pool of connections. The
+// interface [SQL], a Database with one more method, also runs statements inside a transaction of the user.
 //
-// Only the end of ctx ends a wait in a Database. Statements are written in the SQL dialect that the method
-// Dialect returns. Every error of a [Runner] is a [*store.Error].
+// The methods of Database have no time limit of their own: only the end of ctx ends a wait early. Statements
+// are written in the SQL dialect that the method Dialect returns. Every error of a [Runner] is a
+// [*store.Error].
 type Database interface {
 	Dialect() Dialect
 
@@ -44,7 +45,7 @@ type Database interface {
 }
 
 // SQL is a [Database] that also runs statements in a transaction of the user. SQL is an optional ability of a
-// [store.Store]. A program finds this ability with [store.As].
+// [store.Store]. A program finds the ability SQL with [store.As].
 type SQL[TX any] interface {
 	Database
 
@@ -55,7 +56,7 @@ type SQL[TX any] interface {
 	On(tx TX) Runner
 }
 
-// Runner runs statements.
+// Runner runs SQL statements.
 type Runner interface {
 	// Exec runs s and returns how many rows it has affected.
 	Exec(ctx context.Context, s store.Statement) (rows int64, err error)
@@ -69,7 +70,7 @@ type Runner interface {
 
 	// If the store can send statements together with the commit, Append sends s with the commit; if not,
 	// Append runs s immediately. Statements that were appended under a savepoint are not sent if the savepoint
-	// is rolled back. The rows that s returns cannot be read.
+	// is rolled back. If s returns rows, the caller of Append cannot read these rows.
 	Append(ctx context.Context, s store.Statement) error
 }
 

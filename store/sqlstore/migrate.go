@@ -17,8 +17,8 @@ import (
 //	err := sqlstore.Migrate(ctx, db, attemptlog.Migrations)
 //
 // If the database needs no migration, Migrate writes nothing. Several nodes may call Migrate at the same time
-// when they start. If the database has newer migrations than the program, the error says so. db must come
-// from [Open] or [OpenDB].
+// when they start. If the database has newer migrations than the program, Migrate returns an error that says
+// so. The parameter db must be a result of [Open] or [OpenDB].
 //
 // MySQL and MariaDB commit after every statement that changes a schema. On MySQL and MariaDB, Migrate runs
 // under a lock (GET_LOCK). If a run of Migrate is killed, the next run completes the work of the killed run.
@@ -71,7 +71,8 @@ func migrateOnce(ctx context.Context, s *Store, opts store.BeginOptions, sets []
 	return t.tx.Commit()
 }
 
-// Status returns every migration of the store and of sets, and whether the database has applied it.
+// Status returns every migration of the store and of sets, and says for each migration whether the database has
+// applied it.
 func Status(ctx context.Context, db *sql.DB, sets ...migration.Set) ([]migration.Status, error) {
 	d, _, err := dialectOf(ctx, db)
 	if err != nil {

@@ -19,9 +19,9 @@ var _ sqlplane.SQL[*sql.Tx] = (*Store)(nil)
 func (s *Store) Dialect() sqlplane.Dialect { return s.dialect.name }
 
 // On implements [sqlplane.SQL]. The method Append of the returned Runner runs a statement immediately, so the
-// store does not sort statements by their Locks: call Append in the order of Locks. After the first statement
-// of the Runner, a failed statement prevents the commit of tx, as after Join. If you have opened tx yourself,
-// the Runner costs one additional round trip, except on SQLite.
+// store does not sort statements by their Locks: call Append for statements in the order of their Locks.
+// After the first statement of the Runner, a failed statement prevents the commit of tx, as after Join. If
+// you have opened tx yourself, the Runner costs one additional round trip, except on SQLite.
 func (s *Store) On(tx *sql.Tx) sqlplane.Runner { return &txRunner{s: s, tx: tx} }
 
 // Pool implements [sqlplane.Database]. On SQLite, a statement that writes waits in the queue of the writers

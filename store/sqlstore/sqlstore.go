@@ -9,12 +9,12 @@
 //	...
 //	engine := once.New(s, once.Config{})
 //
-// [Open] is [sql.Open] with a guard, which sees every statement between database/sql and the driver. Inside an
-// operation, the guard refuses further statements and the commit after a statement has failed. So a handler
-// that ignores an error of the database never leaves a key without its effect, or an effect without its key.
-// (The guard cannot see errors that database/sql returns without calling the driver, for example because a
-// context was over before the statement.) Handlers get an ordinary [*sql.Tx]. The guard does not change other
-// uses of the *sql.DB.
+// [Open] is [sql.Open] with a guard, which sees every statement between database/sql and the driver. After a
+// statement of an operation has failed, the guard refuses further statements and the commit of the operation.
+// So a handler that ignores an error of the database never leaves a key without its effect, or an effect
+// without its key. (The guard cannot see errors that database/sql returns without calling the driver, for
+// example because a context was over before the statement.) Handlers get an ordinary [*sql.Tx]. The guard does
+// not change other uses of the *sql.DB.
 //
 // On SQLite each operation is one BEGIN IMMEDIATE transaction. The writers of one file run one after the other,
 // and a duplicate in another process waits for the file like any other writer. The writers of one Store wait in
@@ -23,17 +23,18 @@
 // higher throughput.
 //
 // On PostgreSQL, package pgxstore needs fewer round trips than sqlstore. If the data source name of PostgreSQL has several hosts, set
-// target_session_attrs=read-write, because a standby answers replays and executes nothing new. A server that speaks PostgreSQL's protocol
-// but does not keep advisory locks is used as pgxstore uses it: [New] detects such a server, and logs one time that the server does not
-// keep advisory locks.
+// target_session_attrs=read-write, because a standby answers replays and executes nothing new. If a server speaks PostgreSQL's protocol
+// but does not keep advisory locks, sqlstore uses the server in the same way as pgxstore does: [New] detects such a server, and logs one
+// time that the server does not keep advisory locks.
 //
 // SQLite has no server that could end a handler which hangs, so the Store ends the transaction of a handler
 // which hangs. If the handler runs no statement for Timeouts.Idle, the Store rolls the transaction back, and
-// gives the connection and the file to the next operation. The next statement of the handler fails with
-// [sql.ErrTxDone], and the operation fails with [store.KindBusy]. Timeouts.Statement interrupts a statement in
-// the same way as the end of the statement's context does; a driver may be unable to interrupt a statement
-// between two rows at all. Timeouts.Idle and Timeouts.Statement have no effect while the process is stopped,
-// nor while the handler uses a [sql.RawBytes].
+// gives the connection and the file to the next operation. If the Store has rolled the transaction back, the
+// next statement of the handler fails with [sql.ErrTxDone], and the operation fails with [store.KindBusy].
+// Timeouts.Statement interrupts a statement in the same way as the end of the statement's context does. Some
+// drivers cannot interrupt a statement while the statement computes its next row. Timeouts.Idle and
+// Timeouts.Statement have no effect while the process is stopped, nor while the handler uses a
+// [sql.RawBytes].
 //
 // # MySQL and MariaDB
 //
@@ -41,53 +42,55 @@
 // interpolateParams), unless the data source name sets the two options itself. For [OpenDB], the connector must
 // have the options multiStatements and interpolateParams. With multiStatements and interpolateParams, an
 // operation needs as many round trips as the same transaction without this library, a first attempt needs one
-// round trip less than this transaction, and a batch needs one round trip in total. Without the options
-// multiStatements and interpolateParams an operation needs three more round trips. A replay needs one round
-// trip.
+// round trip less than the transaction without this library, and a batch needs one round trip in total. Without
+// the options multiStatements and interpolateParams an operation needs three more round trips. A replay needs
+// one round trip.
 //
 // Each SQL text that your program passes to the driver must be one statement. A text that may contain several
 // statements is prepared first, which costs a round trip, and the server refuses to prepare several
 // statements. Only outside of handlers, and only if your data source name has multiStatements=true, a text
-// that may contain several statements is sent as it is. A statement with arguments is also prepared if its
-// text has a backslash, or if its connection has a charset other than utf8mb4 and the single-byte charsets
-// (for example charset=gbk). To know the charset, a *sql.DB of [Open] asks the server one time for each new
-// connection.
+// that may contain several statements is sent without being prepared. A statement with arguments is also
+// prepared if its text has a backslash, or if its connection has a charset other than utf8mb4 and the
+// single-byte charsets (for example charset=gbk). To know the charset, a *sql.DB of [Open] asks the server
+// one time for each new connection.
 //
 // Sessions must be in autocommit mode, and their isolation level must not be READ UNCOMMITTED; [New] checks
 // autocommit and the isolation level. No session waits for a claim, so that claims never deadlock, and a
-// replay locks nothing. All tables must use InnoDB, also the tables of your program: a write to a table of
-// another engine cannot be rolled back. If the store detects after a rollback that a table of another engine
-// was written, the operation is in doubt, and is recorded as unknown. The command "once doctor" lists the
-// tables that do not use InnoDB.
+// replay locks nothing. All tables must use InnoDB, also the tables of your program: the database cannot roll
+// back a write to a table of another storage engine. If the store detects after a rollback that a table of
+// another storage engine was written, the operation is in doubt, and is recorded as unknown. The command
+// "once doctor" lists the tables that do not use InnoDB.
 //
-// A claim is a lock of the session (GET_LOCK). The lock is requested in the round trip of the look-up, and is
-// released after COMMIT. A proxy must keep a session on one connection. If a proxy moves a session to another
-// connection, duplicates run at the same time, and because of the primary key only one of these duplicates
-// commits. Nodes of an earlier release claim on MariaDB by inserting the record. Nodes of the earlier release
-// may run at the same time as nodes of this release; then a duplicate waits for the lock of a row, for
+// On MySQL and MariaDB, a claim is a lock of the session (GET_LOCK). The store requests the lock in the same
+// round trip as the look-up, and releases the lock after COMMIT. A proxy must keep a session on one
+// connection. If a proxy moves a session to another connection, duplicates run at the same time, and because
+// of the primary key only one of these duplicates commits. On MariaDB, a process that uses an earlier release
+// of this library claims an operation by inserting its record. Processes of an earlier release may run at the
+// same time as processes of this release; on MariaDB a duplicate then waits for the lock of a row, for
 // Timeouts.Lock at most.
 //
 // If a handler changes its session (SET, USE, GET_LOCK, a temporary table, EXECUTE), the store closes the
 // connection afterwards, so that no other operation gets the session. After SET STATEMENT, and after the use
-// of user variables, the store does not close the connection: the connection goes back to the pool.
+// of user variables, the store does not close the connection, but returns the connection to the pool.
 //
 // The package is tested with MariaDB 10.11 and MySQL 9.7.
 //
 // If a context ends during a statement, the statement continues in the server, and its operation stays in
-// flight until the statement ends: [store.Timeouts] or max_statement_time limit this time. The fields Lock
-// and Idle of store.Timeouts are rounded up to seconds. MySQL applies Timeouts.Statement only to statements
-// that read. MySQL ends an idle transaction by closing its connection (wait_timeout).
+// flight until the statement ends: [store.Timeouts] or max_statement_time limit the time of the statement.
+// The fields Lock and Idle of store.Timeouts are rounded up to seconds. MySQL applies Timeouts.Statement only
+// to statements that read. MySQL ends an idle transaction by closing its connection (wait_timeout).
 //
 // A value takes twice its size in the packet to the server: max_allowed_packet and the driver's
-// maxAllowedPacket must be large enough. If a result is larger than one of these limits allows, the operation
-// fails with an error, and nothing is applied. [store.Statement].Rows counts rows that have changed, unless the
-// data source name has clientFoundRows=true.
+// maxAllowedPacket must be large enough. If a result is too large for max_allowed_packet or maxAllowedPacket,
+// the operation fails with an error, and nothing is applied. [store.Statement].Rows counts rows that have
+// changed, unless the data source name has clientFoundRows=true.
 //
 // A replica lags behind its primary, so that a missing record on a replica proves nothing. On a server that has
-// read_only set, nothing is executed, even if the database user may write on a read_only server. A lost COMMIT
-// cannot be resolved on a read_only server, nor on a server that replicates from another server: the operation
-// stays in doubt until the primary can be asked. Set read_only on replicas: if a replica is writable and a pool
-// of two hosts may reach it, an operation may be executed again on the replica.
+// read_only set, the store executes no operation, even if the database user may write on a read_only server.
+// After a lost answer to COMMIT, neither a read_only server nor a server that replicates from another server
+// can show whether the COMMIT was applied: the operation stays in doubt until the primary can be asked. Set
+// read_only on replicas: if a replica is writable and a pool of two hosts may reach it, an operation may be
+// executed again on the replica.
 //
 // With once.Config.Synced, the store refuses to replay from a read_only server or from a replica. Synced has
 // no other effect on MySQL and MariaDB, because no statement except COMMIT waits for a replica. With
@@ -205,8 +208,8 @@ type dsnConnector struct {
 func (c dsnConnector) Connect(context.Context) (driver.Conn, error) { return c.driver.Open(c.dsn) }
 func (c dsnConnector) Driver() driver.Driver                        { return c.driver }
 
-// New returns a store on db. db must come from [Open] or [OpenDB], and must have the store's table: see [Migrate]. If the table does not
-// exist, the error is [store.ErrNotMigrated].
+// New returns a store on db. The parameter db must be a result of [Open] or [OpenDB], and its database must have the store's table: see
+// [Migrate]. If the table does not exist, the error is [store.ErrNotMigrated].
 func New(ctx context.Context, db *sql.DB, cfg Config) (*Store, error) {
 	d, connector, err := dialectOf(ctx, db)
 	if err != nil {

@@ -33,15 +33,14 @@ const (
 	JoinDown          Point = "join: not reached"
 )
 
-// Plan says when a [Faults] fails. Every call of the store passes each [Point] of its method once, in the order
-// in which the constants are declared.
+// Plan says when a [Faults] fails. Every call of a method of the store passes each [Point] of the method one
+// time, in the order in which the constants are declared.
 type Plan struct {
 	// Nth chooses points by number. The first number counts the points since Arm was called, each other number
 	// counts the points since the point that the previous number has chosen.
 	Nth []int
 
-	// At chooses points by name: each of these points fails when a call passes it for the first
-	// time.
+	// At chooses points by name: each point of At fails when a call passes the point for the first time.
 	At []Point
 
 	// Outage makes the store unreachable after the last point of Nth or At has failed.
@@ -52,8 +51,8 @@ type Plan struct {
 	// the calls.
 	Later int
 
-	// Rival acts as the faster caller at CommitTaken and SwapTaken. By default no other caller acts, and the
-	// store returns the error although the record has not changed.
+	// The function Rival acts as the faster caller at the points CommitTaken and SwapTaken. If Rival is nil,
+	// no other caller acts, and the store returns the error although the record has not changed.
 	Rival func(context.Context)
 }
 
@@ -65,7 +64,7 @@ type Faults[TX any] struct {
 	s store.Store[TX]
 }
 
-// NewFaults returns a Faults on s. No fault is planned.
+// NewFaults returns a Faults on s. The returned Faults has no planned faults.
 func NewFaults[TX any](s store.Store[TX]) *Faults[TX] {
 	return &Faults[TX]{faults: faults{ops: s}, s: s}
 }
@@ -94,8 +93,8 @@ func (f *faults) Arm(p Plan) {
 	f.plan, f.out, f.hits = p, false, nil
 }
 
-// Heal drops the plan and returns the points that have failed. Before it returns, it applies all delayed
-// changes.
+// Heal drops the plan and returns the points that have failed. Before Heal returns, Heal applies all changes
+// that were delayed at a "LostLater" point.
 func (f *faults) Heal() []Point {
 	f.mu.Lock()
 	hits, late := f.hits, f.late
@@ -183,7 +182,7 @@ var errInjected = errors.New("storetest: the test has injected this error")
 
 func injected(k store.Kind) error { return &store.Error{Kind: k, Err: errInjected} }
 
-// Read implements [store.Operations]. It passes the point ReadDown.
+// Read implements [store.Operations]. Read can fail at the point ReadDown.
 func (f *faults) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	if f.down(ReadDown) {
 		return store.Record{}, injected(store.KindUnavailable)
@@ -192,7 +191,7 @@ func (f *faults) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	return f.ops.Read(ctx, id)
 }
 
-// Swap implements [store.Operations]. It passes the points of Swap.
+// Swap implements [store.Operations]. Swap can fail at each Point whose name begins with Swap, such as SwapDown.
 func (f *faults) Swap(ctx context.Context, c store.Change) (store.Record, error) {
 	switch {
 	case f.down(SwapDown):

@@ -15,8 +15,8 @@ import (
 // OperationsHarness describes a store that has no transactions for the user. OperationsHarness is
 // the argument of [RunOperations].
 type OperationsHarness struct {
-	// Open returns an empty store. The suite calls it a few times. Open registers clean-up functions on tb that
-	// close what it has opened.
+	// Open returns an empty store. The suite calls Open a few times. Open registers clean-up functions on tb,
+	// which close all connections that Open has opened.
 	Open func(tb testing.TB) store.Operations
 
 	// Peer returns a second store on the records of s, as another process would open it.
@@ -26,12 +26,12 @@ type OperationsHarness struct {
 	// older by d.
 	Advance func(tb testing.TB, s store.Operations, d time.Duration)
 
-	// OneRecord says that a Change of this store can write only one operation. The store must then refuse every
-	// Change with Held, with [store.KindMisused].
+	// OneRecord says that a Change of this store can write only one operation. A store with OneRecord must
+	// refuse every Change that has Held; the error is [store.KindMisused].
 	OneRecord bool
 
-	// Expires says that the database itself deletes expired records, some time after they expire. Then the
-	// store's Backlog does not count them.
+	// Expires says that the database itself deletes expired records, some time after they expire. If Expires
+	// is set, the store's Backlog does not count expired records.
 	Expires bool
 
 	// MaxResult and ClockError mean the same as in [Harness].
@@ -40,8 +40,8 @@ type OperationsHarness struct {
 }
 
 // RunOperations runs the part of the suite that needs no transactions. RunOperations is for a store that keeps
-// only operations, such as a store in Redis or DynamoDB. Such a store has no tables, so it must refuse every
-// Change with Writes: the error is [store.KindMisused].
+// only operations, such as a store in Redis or DynamoDB. A store that keeps only operations has no tables, so
+// the store must refuse every Change with Writes: the error is [store.KindMisused].
 func RunOperations(t *testing.T, h OperationsHarness) {
 	if h.Open == nil || h.Peer == nil || h.Advance == nil {
 		t.Fatal("storetest: a required field of the Harness is not set")

@@ -7,7 +7,7 @@
 //
 // [RunOperations] runs the part of the suite for a store that has no transactions for the user.
 //
-// The package also has [Faults], a store that fails at chosen points.
+// The type [Faults] of this package is a store that fails at chosen points.
 package storetest
 
 import (
@@ -20,11 +20,12 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Harness describes a store for the suite. In its documentation, an effect is a write that a transaction of the
-// store can make, and that can be counted by key, such as a row of a table without a unique constraint.
+// Harness describes a store for the suite. In the documentation of Harness, an effect is a write that a
+// transaction of the store can make, and that can be counted by key, such as a row of a table without a unique
+// constraint.
 type Harness[TX any] struct {
-	// Open returns a store on an empty database of its own. The suite calls it a few times. Open registers
-	// clean-up functions on tb that close what it has opened.
+	// Open returns a store on a new, empty database. The suite calls Open a few times. Open registers
+	// clean-up functions on tb, which close all connections that Open has opened.
 	Open func(tb testing.TB) store.Store[TX]
 
 	// Peer returns a second store on the database of s, as another process would open it.
@@ -34,7 +35,7 @@ type Harness[TX any] struct {
 	// older by d.
 	Advance func(tb testing.TB, s store.Store[TX], d time.Duration)
 
-	// Write makes one effect.
+	// Write makes one effect with the given key in tx.
 	Write func(ctx context.Context, tx TX, key string) error
 
 	// Statement returns a statement that makes the same effect as Write, and affects one row.
@@ -46,16 +47,17 @@ type Harness[TX any] struct {
 	// Effects counts the committed effects of key.
 	Effects func(tb testing.TB, s store.Store[TX], key string) int
 
-	// Own opens a transaction on the database of s, as the caller of once.Join does; end commits it or rolls it
-	// back. Required if the store is a [store.Joiner].
+	// Own opens a transaction on the database of s, as the caller of once.Join does. The function end commits
+	// the transaction or rolls the transaction back. Own is required if the store is a [store.Joiner].
 	Own func(tb testing.TB, s store.Store[TX]) (tx TX, end func(commit bool) error)
 
 	// End ends a handler's transaction by a COMMIT that bypasses the store, and returns an error if the
 	// COMMIT was refused. The field End is nil if a handler cannot send a COMMIT through a TX.
 	End func(ctx context.Context, tx TX) error
 
-	// Savepoint sets a savepoint in tx, and returns the transaction for statements under it; end releases the
-	// savepoint or rolls back to it. The field Savepoint is nil if TX has no savepoints.
+	// Savepoint sets a savepoint in tx, and returns the transaction for statements under the savepoint. The
+	// function end releases the savepoint or rolls back to the savepoint. The field Savepoint is nil if TX
+	// has no savepoints.
 	Savepoint func(ctx context.Context, tb testing.TB, tx TX) (inner TX, end func(keep bool) error)
 
 	// Isolations are the isolation levels that the store offers.
@@ -67,26 +69,27 @@ type Harness[TX any] struct {
 
 	// Set returns a statement that sets the value of key, whether or not key has a value, and Get reads the
 	// value. A READ COMMITTED transaction must see a value that another transaction has set since its last
-	// read. A REPEATABLE READ transaction must not see it. If each of two SERIALIZABLE transactions has read
-	// the key that the other transaction sets, at most one of the two transactions may commit. Required
-	// unless OneLevel is set.
+	// read. A REPEATABLE READ transaction must not see a value that another transaction has set since its
+	// last read. If each of two SERIALIZABLE transactions has read the key that the other transaction sets,
+	// at most one of the two transactions may commit. Set and Get are required unless OneLevel is set.
 	Set func(key, value string) store.Statement
 	Get func(ctx context.Context, tx TX, key string) (string, error)
 
-	// OneWriter says that only one transaction at a time can write in this database. Then a duplicate waits for
-	// the transaction of the first caller. The store may return KindBusy, or KindUnavailable if the duplicate's
-	// context ends, where other stores return StateRunning at once.
+	// OneWriter says that only one transaction at a time can write in this database. With OneWriter, a
+	// duplicate waits for the transaction of the first caller. While a duplicate waits, a store with OneWriter
+	// may return KindBusy, or KindUnavailable if the duplicate's context ends; other stores return StateRunning
+	// immediately.
 	OneWriter bool
 
-	// ClaimsByCommit says that an operation is claimed only by its commit, see [store.CommitClaimer]. For
-	// such a store, Begin succeeds for a duplicate while another transaction of the operation is open, and
-	// only one of the two transactions commits. For such a store, other nodes never see an operation in
-	// flight.
+	// ClaimsByCommit says that an operation is claimed only by its commit, see [store.CommitClaimer]. If
+	// ClaimsByCommit is set, Begin succeeds for a duplicate while another transaction of the operation is
+	// open, and only one of the two transactions commits. If ClaimsByCommit is set, other nodes never see an
+	// operation in flight.
 	ClaimsByCommit bool
 
 	// MaxResult is the size in bytes of the largest body of a result that the store accepts when all other
-	// fields are filled. The store must refuse a body of twice this size. 0: the store accepts every body up to
-	// 1 MiB.
+	// fields are filled. The store must refuse a body of twice the size MaxResult. If MaxResult is 0, the
+	// store accepts every body up to 1 MiB.
 	MaxResult int
 
 	// ClockError is by how much the store's clock may lag behind the clock of its database, for a store that
@@ -97,13 +100,13 @@ type Harness[TX any] struct {
 	// Advance must remove the entries of Shared, too.
 	Shared once.SharedCache
 
-	// Brief leaves out tests with two faults, as -short does: each single call fails in some test, but no
-	// second call fails after it.
+	// Brief leaves out tests with two faults, as the flag -short does: each single call fails in some test,
+	// but no test has a second failed call.
 	Brief bool
 }
 
-// Run runs the suite. The output of a failed test contains all data that is needed to repeat the
-// failure.
+// Run runs the whole test suite for the store that h describes. The output of a failed test contains all data
+// that is needed to repeat the failure.
 func Run[TX any](t *testing.T, h Harness[TX]) {
 	h.check(t)
 	u := open(t, h)

@@ -7,7 +7,7 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// MaxBacklog is the highest number that a [Backlogger] returns. At this number a [Backlogger] stops counting,
+// MaxBacklog is the highest number that a [Backlogger] returns. A [Backlogger] stops counting at MaxBacklog,
 // because a count reads each operation.
 const MaxBacklog = 100_000
 
@@ -25,14 +25,14 @@ type Backlog struct {
 	Unknown Count // operations whose outcome cannot be found out automatically; Oldest counts from the first write of the operation
 	Expired Count // operations whose retention is over and whose rows are not deleted yet; Oldest counts from the end of the retention
 
-	Names map[string]Named // the operations that are not done, by Operation.Name
+	Names map[string]Named // the numbers of operations that are not done, for each Operation.Name
 }
 
-// Named has the numbers of operations with the same name that are not done, for each state.
+// Named contains the numbers of unfinished operations with the same name: one number for each state.
 type Named struct{ Running, Waiting, Unknown int }
 
 // Add adds n operations of a state and a name to b. The oldest of the n operations has been in the given state
-// for the time oldest. StateDone means expired operations.
+// for the time oldest. If state is StateDone, the n operations are expired.
 func (b *Backlog) Add(state store.State, name string, n int, oldest time.Duration) {
 	named := b.Names[name]
 	count := &b.Expired
@@ -58,8 +58,8 @@ func (b *Backlog) Add(state store.State, name string, n int, oldest time.Duratio
 	b.Names[name] = named
 }
 
-// Count is a number of operations, and how long the oldest operation has been in its state, by the clock of the
-// store.
+// Count contains a number of operations, and how long the oldest of these operations has been in its state, by
+// the clock of the store.
 type Count struct {
 	Number int
 	Oldest time.Duration // 0 if Number is 0

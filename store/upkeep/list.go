@@ -15,22 +15,22 @@ import (
 type Lister interface {
 	// Unfinished reads one page of operations, ordered by the bytes of scope and key. Unfinished returns the
 	// operations that match page, without Data, Request and Result. Unfinished reads at most page.Limit
-	// operations, and reads no operations that are done. The result next is the Listing.After of the following
-	// page, or zero after the last page. A page may return fewer operations than its limit, or no operations,
-	// although more pages follow. An operation that stays unfinished during the whole listing is returned
-	// exactly once.
+	// operations, and reads no operations that are done. To read the following page, pass the result next as
+	// Listing.After; next is zero after the last page. A page may contain fewer operations than its limit, or
+	// no operations, although more pages follow. An operation that stays unfinished during the whole listing
+	// is returned exactly once.
 	Unfinished(ctx context.Context, page Listing) (list []Entry, next store.ID, err error)
 }
 
 // Taker takes over waiting operations, many in one transaction.
 type Taker interface {
-	// Take makes the waiting operations among ids running: Take gives these operations a lease and the nonce,
-	// and increases their fences. Take returns the taken operations without Request and Result. Take leaves
-	// out operations that another transaction has locked. The parameter named then is a statement in the SQL
-	// dialect of the store; Take runs the statement in the same transaction. The statement has no arguments,
-	// and must contain the table "taken t" exactly one time. The table "taken t" has the columns scope and
-	// key of the taken operations. After an error of the kind [store.KindLost], some operations may have been
-	// taken.
+	// Take changes the state of each waiting operation in ids to running: Take gives the operation a lease
+	// and the nonce, and increases the fence (a number that grows with every write of an owner). Take returns
+	// the taken operations without Request and Result. Take leaves out operations that another transaction
+	// has locked. The parameter named then is a statement in the SQL dialect of the store; Take runs the
+	// statement in the same transaction. The statement has no arguments, and must contain the table "taken t"
+	// exactly one time. The table "taken t" has the columns scope and key of the taken operations. After an
+	// error of the kind [store.KindLost], some operations may have been taken.
 	Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) ([]Entry, error)
 }
 
@@ -61,7 +61,7 @@ type Listing struct {
 }
 
 // WithPrefix returns l restricted to scopes that begin with prefix, from the first page on. The database reads
-// no other scopes.
+// only scopes that begin with prefix.
 func (l Listing) WithPrefix(prefix string) Listing {
 	l.After, l.Before = store.ID{Scope: prefix}, prefixes.After(prefix)
 	return l

@@ -6,18 +6,19 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// RecordSize is about how many bytes an operation takes in addition to its answer, its request and its data.
-// RecordSize covers the names of the operation, the other columns and the indexes.
+// RecordSize is the approximate number of bytes that an operation takes in the store in addition to its
+// answer, its request and its data. RecordSize covers the names of the operation, the other columns and the
+// indexes.
 const RecordSize = 400
 
-// Measurer reports how many bytes the operations of scopes take in the store. A store in an SQL database need
-// not implement Measurer, because a query can compute the sizes.
+// Measurer reports how many bytes the operations of scopes take in the store. A store in an SQL database does
+// not have to implement Measurer, because a query can compute the sizes.
 type Measurer interface {
 	// Stored reads up to limit operations that sort after the operation after, by the bytes of scope and key.
-	// Stored returns the total size of the operations that it has read, for each scope. The result next is
-	// the argument after of the next page, or zero after the last page. A page continues where the previous
-	// page has ended, which may be within a scope. If the database can return the length of an answer without
-	// reading the answer, Stored reads only the lengths.
+	// For each scope, Stored returns the total size of the operations that Stored has read. The result next
+	// is the argument after of the next page, or zero after the last page. A page continues where the
+	// previous page has ended, which may be within a scope. If the database can return the length of an
+	// answer without reading the answer, Stored reads only the lengths.
 	Stored(ctx context.Context, after store.ID, limit int) (list []Stored, next store.ID, err error)
 }
 

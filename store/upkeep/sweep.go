@@ -15,18 +15,19 @@ type Sweeper interface {
 	// Sweep deletes up to s.Limit expired operations, the oldest first. Sweep uses one transaction, or several
 	// short transactions on a database where a writing transaction blocks all other writers. Sweep never
 	// deletes operations that are running or unknown, however old they are. Sweep skips rows that another
-	// transaction has locked: a later Sweep deletes them. So any number of nodes may sweep at the same time,
-	// and a Sweep waits neither for another Sweep nor for a request.
+	// transaction has locked: a later Sweep deletes the skipped rows. So any number of nodes may sweep at the
+	// same time, and a Sweep waits neither for another Sweep nor for a request.
 	//
 	// With s.Archive, Sweep reads the rows, passes them to s.Archive, and then deletes each row that has not changed since it
 	// was read. Sweep holds no lock while s.Archive runs, so that no request waits for the archive. If the process is killed
-	// while s.Archive runs, nothing was deleted, and a later Sweep passes the rows to its Archive again; the rows then have
-	// the same Nonce. If the database has a suitable lock, only one node at a time sweeps with an archive, and another node
-	// finds nothing to do. On SQLite, two nodes that sweep at the same time archive rows twice. If rows are large, Sweep may
-	// archive and delete fewer rows than s.Limit, although more expired rows exist, so that the rows in memory stay bounded.
+	// while s.Archive runs, nothing was deleted, and a later Sweep passes the rows to its Archive again, with the same Nonce
+	// as before. If the database has a suitable lock, only one node at a time sweeps with an archive, and a Sweep of another
+	// node at the same time deletes nothing. On SQLite, two nodes that sweep at the same time archive rows twice. If rows are
+	// large, Sweep may archive and delete fewer rows than s.Limit, although more expired rows exist, so that the rows in
+	// memory stay bounded.
 	//
-	// After an error the rows still exist, except after an error of the kind [store.KindLost]: after an error of this kind
-	// the rows may be deleted, and the rows were archived.
+	// After an error of Sweep the rows still exist, unless the error has the kind [store.KindLost]: after a KindLost
+	// error the rows were archived, and may be deleted.
 	Sweep(ctx context.Context, s Sweep) (Swept, error)
 }
 
@@ -36,12 +37,12 @@ type Sweep struct {
 
 	// After is the Swept.Mark of an earlier Sweep: Sweep does not look for rows that expired before the time
 	// After. With After, the database does not scan rows that were deleted earlier and that the database has
-	// not cleaned up yet (vacuum). Zero: Sweep looks for all expired rows.
+	// not cleaned up yet (vacuum). If After is zero, Sweep looks for all expired rows.
 	After time.Time
 
 	// Archive is called one time with the rows that Sweep is about to delete, unless no row is expired.
-	// Archive returns nil after it has saved the rows safely. After an error the rows stay in the store. If
-	// Archive is nil, rows are deleted without a copy.
+	// Archive returns nil after it has saved the rows safely. If Archive returns an error, the rows stay in
+	// the store. If Archive is nil, rows are deleted without a copy.
 	Archive func(ctx context.Context, rows []Expired) error
 }
 
@@ -51,8 +52,9 @@ type Swept struct {
 	More bool      // there may be more expired rows: call Sweep again
 	Mark time.Time // the value for Sweep.After of the next Sweep
 
-	// Held is for how long this Sweep kept other transactions from writing, if the store knows that this time
-	// was shorter than the whole Sweep. Zero means the whole duration of the Sweep.
+	// Held is how long Sweep has prevented other transactions from writing. The store sets Held only if the
+	// store knows that Held is shorter than the duration of the whole Sweep. If Held is zero, the whole
+	// duration of the Sweep counts.
 	Held time.Duration
 }
 
@@ -63,7 +65,7 @@ type Expired struct {
 	At time.Time // when the retention was over
 
 	// Table is the table of a row that is not an operation, such as "once_receipt". If Table is set, the Expired has an ID,
-	// which identifies the row, and a Row, but no Record. "" means an operation.
+	// which identifies the row, and a Row, but no Record. If Table is "", the Expired is an operation.
 	Table string
 
 	// Row is the row of Table as a JSON object with all its columns. Bytes are in base64; columns that are
