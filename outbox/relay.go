@@ -32,7 +32,7 @@ type RelayConfig struct {
 	// Topics maps the name of a topic to the limits of this topic.
 	Topics map[string]TopicConfig
 
-	// Policy says when the relay tries a failed message again, and when the relay stops trying. Policy.Total
+	// Policy says when the relay tries a failed message again, and when the relay tries it no more. Policy.Total
 	// is measured from the first failure of the message. If Policy has a Budget (a limit of the number of
 	// retries), each retry of the relay counts towards the Budget. Default: pauses from 1 s to 5 min with
 	// full jitter, and no limit of attempts.
