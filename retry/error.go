@@ -55,7 +55,7 @@ var advice = map[Reason]string{
 	ReasonExpired:    "find out the outcome of the first attempt before you use another key",
 }
 
-// Timeout reports whether the cause or the last failure was a timeout, like the method of [net.Error].
+// Timeout reports whether the cause or the last failure was a timeout. The interface [net.Error] has the same method.
 func (e *Error) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.As(errors.Join(e.Cause, e.Last), &t) && t.Timeout()

@@ -22,7 +22,7 @@ type Key struct {
 }
 
 // WithKey returns a context whose requests get the key k. Requests that already have a key, and requests with a safe method such as GET, do not get
-// the key k. All requests with the returned context mean the same operation, so make a new context for each operation.
+// the key k. All requests with the returned context have the same key, and so belong to the same operation; make a new context for each operation.
 func WithKey(ctx context.Context, k Key) context.Context {
 	return context.WithValue(ctx, keyOfContext{}, k)
 }
