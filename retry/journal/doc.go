@@ -59,7 +59,7 @@
 //
 // After each flush, the journal writes a flush frame of 20 bytes, which marks the end of the flushed records. A flush frame may be lost or
 // damaged, for example if the power fails before the system has written the flush frame to the disk. Without the flush frame, Open does not know
-// whether the last batch of records is damaged or incomplete. In both cases Open drops the damaged part with its intents, and [File.Damage]
+// whether the last batch of records is damaged or incomplete. So Open drops the damaged or incomplete part with its intents, and [File.Damage]
 // reports the dropped part. Open and File.Damage treat a file whose end is missing in the same way.
 //
 // A File keeps the open intents in memory: at most Config.MaxOpen intents, with at most Config.MaxBytes bytes together. If the File is full, a

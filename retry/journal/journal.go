@@ -37,9 +37,9 @@ const (
 // Journal stores intents. [File] and [Table] implement Journal.
 type Journal interface {
 	// Begin stores an intent durably and returns the stored intent. If an intent with the same key, method and URL is already open, Begin returns
-	// the open intent: its field Again is true, and its field Since has the time of the first Begin. If the headers or the body of the open intent
-	// are different, Begin fails with [ErrMismatch]. If in.ID is set, Begin looks only for the open intent with this ID, and fails with [ErrGone] if
-	// the intent with this ID is closed. If Begin returns any error, the request must not be sent.
+	// the open intent: its field Again is true, and its field Since has the time of the first Begin. If the body or the Content-Type of the open
+	// intent is different, Begin fails with [ErrMismatch]. If in.ID is set, Begin looks only for the open intent with this ID, and fails with
+	// [ErrGone] if the intent with this ID is closed. If Begin returns any error, the request must not be sent.
 	Begin(ctx context.Context, in Intent) (Intent, error)
 
 	// End is called once for each call of Begin that returned no error. The Proof o says what the attempts prove about the outcome. The
