@@ -12,8 +12,8 @@
 //
 // # Requirements
 //
-// An outbox promises that each message is delivered at least once, and that the messages of a key are delivered in their order. For this promise, and
-// for one effect of each message in the consumer, you need:
+// An outbox promises that each message is delivered at least once, and that the messages of a key are delivered in their order. To keep the promises
+// of an outbox, and to give each message one effect in the consumer, meet the following requirements:
 //
 //   - A publisher whose Publish returns nil only after the broker has stored the message durably: for AMQP with
 //     Publish.ConfirmDelivery, for NATS with JetStream and without async publishing, for SQL with a transaction that has committed.
