@@ -11,8 +11,8 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Migrate creates or updates the store's table, and the tables of the capabilities that the program uses, in
-// one transaction:
+// Migrate creates or updates the store's table, and the tables of other features that the program uses (the
+// parameter sets), in one transaction:
 //
 //	err := pgxstore.Migrate(ctx, pool, attemptlog.Migrations)
 //
