@@ -50,7 +50,7 @@ func Records(dir string) iter.Seq2[upkeep.Expired, error] {
 	}
 }
 
-// Damage describes a damaged segment: Err says what is wrong.
+// Damage describes a damaged segment; Err is the error that Verify found in the segment.
 type Damage struct {
 	Segment
 	Err error
