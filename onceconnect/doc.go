@@ -44,12 +44,12 @@
 // # Headers
 //
 //	Idempotency-Key        request   "key" or key, as in package oncehttp
-//	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; with 1, the server saves a look-up
+//	Once-Attempt           request   1 for the first attempt, 2 for the next, ...; with 1, the server does not look up the key
 //	                                 (the server adds Grpc-Previous-Rpc-Attempts, which gRPC clients with a retryPolicy send)
 //	Once-First-Sent        request   the time of the first attempt, the same in every attempt: 1767225600000
 //	                                 (milliseconds since 1970), 2026-01-01T00:00:00Z
 //	Once-Undoes            request   instead of Idempotency-Key, in a call that undoes: the key of the call to undo
-//	Traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
+//	Traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed value is ignored
 //	Idempotency-Status     answer    stored, replayed, or ignored (a retry is executed again); undone, nothing: see Undo
 //	Idempotent-Replayed    answer    true on a replay
 //	Idempotency-Retention  answer    for how many seconds after its execution the answer is replayed
@@ -105,8 +105,8 @@
 // was missing.
 //
 //	unavailable, deadline_exceeded, internal, unknown, canceled by the server   again
-//	IN_FLIGHT                                      again; the budget pays three tenths of a retry
-//	resource_exhausted with a RetryInfo            again, not before the time in it
+//	IN_FLIGHT                                      again; takes three tenths of a retry from the budget
+//	resource_exhausted with a RetryInfo            again, not before the time in the RetryInfo
 //	Idempotent-Replayed, with an error             final: the key will always get this answer
 //	anything else                                  final
 //

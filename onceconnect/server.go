@@ -48,8 +48,8 @@ type Config struct {
 	Retain time.Duration
 
 	// KeyTime says that keys contain the time of the first attempt. If a call has no header Once-First-Sent, and its key is a UUID of version 7, the
-	// time in the key counts as the time of the first attempt: see [once.Attempt]. Clients must then make a key when they send the first attempt,
-	// and not long before. Default: no time is read from keys.
+	// time in the key counts as the time of the first attempt: see [once.Attempt]. If KeyTime is set, clients must make a key when they send the
+	// first attempt, and not long before. Default: no time is read from keys.
 	KeyTime bool
 
 	// Undoes lists the methods that undo other methods. Each key of the map is an undoing method, and the value is the undone method, such as
@@ -146,8 +146,8 @@ func Undone[M proto.Message](ctx context.Context) M {
 }
 
 // Tx returns the transaction of the call that ctx belongs to. The handler must do its writes in this transaction, which is committed together with
-// the key and the answer. Tx panics if ctx has no transaction or a transaction of another type, because the handler's writes would then not be
-// protected against repetition.
+// the key and the answer. Tx panics if ctx has no transaction or a transaction of another type, because without the transaction nothing prevents a
+// repetition of the handler's writes.
 func Tx[TX any](ctx context.Context) TX { return rpc.Tx[TX](ctx, "onceconnect") }
 
 func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error) {

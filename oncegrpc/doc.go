@@ -40,12 +40,12 @@
 // # Metadata
 //
 //	idempotency-key        request   "key" or key, as in package oncehttp
-//	once-attempt           request   1 for the first attempt, 2 for the next, ...; with 1, the server saves a look-up
+//	once-attempt           request   1 for the first attempt, 2 for the next, ...; with 1, the server does not look up the key
 //	                                 (the server adds grpc-previous-rpc-attempts, which clients with a retryPolicy send)
 //	once-first-sent        request   the time of the first attempt, the same in every attempt: 1767225600000
 //	                                 (milliseconds since 1970), 2026-01-01T00:00:00Z
 //	once-undoes            request   instead of idempotency-key, in a call that undoes: the key of the call to undo
-//	traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed one is ignored
+//	traceparent            request   W3C Trace Context: [once.Operation].Trace; a malformed value is ignored
 //	idempotency-status     answer    stored, replayed, or ignored (a retry is executed again); undone, nothing: see Undo
 //	idempotent-replayed    answer    true on a replay
 //	idempotency-retention  answer    for how many seconds after its execution the answer is replayed
@@ -101,9 +101,9 @@
 // [retry.Error] says that a key was missing.
 //
 //	Unavailable, DeadlineExceeded, Internal, Unknown, Canceled by the server   again
-//	IN_FLIGHT                                      again; the budget pays three tenths of a retry
-//	ResourceExhausted with a RetryInfo             again, not before the time in it
-//	grpc-retry-pushback-ms                         again, not before that time; final if it is negative
+//	IN_FLIGHT                                      again; takes three tenths of a retry from the budget
+//	ResourceExhausted with a RetryInfo             again, not before the time in the RetryInfo
+//	grpc-retry-pushback-ms                         again, not before the given time; final if the value is negative
 //	idempotent-replayed, with an error             final: the key will always get this answer
 //	anything else                                  final
 //

@@ -26,8 +26,8 @@ const (
 
 	// KeyInHeader sends the key and the correlation id in the headers X-Idempotency-Key and X-Correlation-Id of requests of a [retryhttp.Transport]
 	// whose Tracer is the Telemetry. A request that already has one of these headers or an Idempotency-Key is not changed. Many services, also
-	// services with package oncehttp, use X-Idempotency-Key as the key of the request. With KeyInHeader, all requests of one operation to such a
-	// service have the same key. So use KeyInHeader only if a handler makes only one call to each service.
+	// services with package oncehttp, use X-Idempotency-Key as the key of the request. With KeyInHeader, all requests of one operation to a service
+	// that uses X-Idempotency-Key have the same key. So use KeyInHeader only if a handler makes only one call to each service.
 	KeyInHeader
 )
 

@@ -27,8 +27,8 @@ type Service struct {
 	// equal.
 	Request func() *http.Request
 
-	// Other returns a request that also takes effect, but is different from the result of Request. The test of [FaultMismatch] sends this request.
-	// Default: the result of Request with one digit of its body changed, or with one letter changed if the body has no digit.
+	// Other returns a request that also takes effect, but is different from the result of Request. For [FaultMismatch] the test sends the request
+	// that Other returns. Default: the result of Request with one digit of its body changed, or with one letter changed if the body has no digit.
 	Other func() *http.Request
 
 	// Header is the name of the header that carries the key. Default: Idempotency-Key.

@@ -15,8 +15,8 @@ import (
 // Work describes a function that must take effect once, for [Do] and [Lease].
 type Work struct {
 	// Start opens the databases and clients that the work needs, with methods of p. Start returns a function that does the work of an operation,
-	// for example with [once.Do]. For one operation, each call of this function must return the same value. Start is called again after each
-	// death of the process.
+	// for example with [once.Do]. If the function that Start returns is called again for the same operation, the function must return the same
+	// value. Start is called again after each death of the process.
 	Start func(p *Process) func(ctx context.Context, op once.Operation) (any, error)
 
 	Database sqlplane.Database     // as in [Service]

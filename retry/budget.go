@@ -10,8 +10,8 @@ import "sync/atomic"
 // a retry adds to the load of the destination. So a request that timed out is not retried if at least three other requests have timed out at other
 // times. A request that timed out earlier counts as one of the three if no request has succeeded after its timeout. A request that was sent later
 // counts as one of the three if no request that was sent later has succeeded: see [Budget.Begin]. "Other times" are at least half of the timeout
-// of the failed attempt earlier or later than the failed attempt. So if a server hangs only for a moment, and several requests time out together,
-// these requests are retried as far as the budget allows.
+// of the failed attempt earlier or later than the failed attempt. So if a server hangs only for a moment, and several requests time out at the
+// same time, each of these requests is retried if the budget has enough tokens.
 //
 // A rate limit is not an outage. If a server refuses a request because of a rate limit, and the answer contains a time, the server expects a retry
 // at that time: see [ClassRateLimited]. Retries after a rate limit take their tokens from a second bucket, which has five times Burst tokens, and

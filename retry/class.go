@@ -15,7 +15,7 @@ const (
 	ClassTransient                // the attempt had no effect, for example because no connection was made, and the next attempt may succeed
 	ClassThrottled                // the attempt had no effect, because the server is overloaded
 	ClassInFlight                 // an earlier attempt of the same intent is still running
-	ClassUnseen                   // the server has provably not read the request: the request is sent again immediately, and the first time this takes only a tenth of a retry from the budget
+	ClassUnseen                   // the server has provably not read the request: the request is sent again immediately, and the first time the request takes only a tenth of a retry from the budget
 	ClassFinal                    // another attempt would fail in the same way
 	ClassRateLimited              // the attempt had no effect: the caller has used up its quota, and the answer says when to try again
 )

@@ -22,13 +22,13 @@
 //	Retryable() bool             false: [ClassFinal]; true: [ClassUnknown], which is retried
 //	RetryAfter() time.Duration   [ClassThrottled]; the next attempt is not earlier
 //	and RateLimited() bool       true: [ClassRateLimited] instead, if the time is not 0
-//	RetryClass() (class string,  the class of this name; a *once.Error has it, by its code and effect.
+//	RetryClass() (class string,  the class of this name; a *once.Error has this method.
 //	  after time.Duration,         The next attempt is not earlier than after
 //	  causeFirst bool)             true: the class of the cause, if it has one, takes precedence
 //
 // If several errors in a chain have one of the methods Retryable, RetryAfter and RetryClass, the outermost of these errors decides the
 // class. If no error in a chain has one of the methods Retryable, RetryAfter and RetryClass, the class is [ClassUnknown]: the attempt may
-// have taken effect. The functions [Permanent], [After] and [AfterLimit] return errors that have such methods.
+// have taken effect. The functions [Permanent], [After] and [AfterLimit] return errors that have methods for a class.
 //
 // # HTTP
 //

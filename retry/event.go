@@ -13,8 +13,8 @@ const (
 	EventEnded  EventType = "ended"  // the call has ended without another attempt, because its context ended in a pause or a breaker refused the attempt
 )
 
-// Event is an event of one call of [Do] or of package retryhttp. [Event.Final] is true for the last event of a call. If a call cannot begin, for
-// example because its key has expired, the call has no event.
+// Event is an event of one call of [Do] or of package retryhttp. [Event.Final] is true for the last event of a call. If a call does not begin,
+// for example because its key has expired, the call has no event.
 type Event struct {
 	Type    EventType
 	Attempt int // 1, 2, ...: the number of attempts so far

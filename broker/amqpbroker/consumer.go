@@ -26,9 +26,10 @@ type ConsumerConfig struct {
 	Concurrency int // the largest number of concurrent transactions. Default: 8
 	Batch       int // the largest number of messages in one transaction. Default: 64
 
-	// Prefetch is the largest number of messages that this process works on. In addition, up to Prefetch messages may wait in memory: messages
-	// that have failed, and later messages with the keys of failed messages. So Consume asks the server for twice Prefetch messages, but for at
-	// most 65,535. Consume holds up to twice Prefetch messages in memory, whatever the size of the messages is. Default: 512.
+	// Prefetch is the largest number of messages that Consume works on at the same time in one process. In addition, up to Prefetch messages
+	// may wait in memory: messages that have failed, and later messages with the keys of failed messages. So Consume asks the server for twice
+	// Prefetch messages, but for at most 65,535. Consume holds up to twice Prefetch messages in memory, whatever the size of the messages is.
+	// Default: 512.
 	Prefetch int
 
 	Capacity consume.Capacity // a further limit of concurrent transactions, such as a capacity of package limit/adaptive
@@ -54,9 +55,9 @@ const longestHeld = 10 * time.Minute
 // Consume opens its own connection with the settings of conn. If the connection of Consume is lost, Consume drops its copies of the
 // unacknowledged messages and connects again. After the new connection, the server delivers the unacknowledged messages again.
 //
-// When ctx ends, Consume takes no more messages. Messages that no handler has begun go back to the queue. After ctx has ended, After ctx has
-// ended, Consume waits for the running handlers, and then returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their
-// contexts. Consume returns an error if the program has closed conn, or if in.Run returns an error.
+// When ctx ends, Consume takes no more messages. Messages that no handler has begun go back to the queue. After ctx has ended, Consume waits
+// for the running handlers, and then returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume
+// returns an error if the program has closed conn, or if in.Run returns an error.
 func Consume[TX any](ctx context.Context, conn *Conn, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	c, err := newConsumer(conn, consume.Into(in, fn), cfg)
 	if err != nil {

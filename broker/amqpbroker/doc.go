@@ -25,7 +25,7 @@
 //   - You need a durable queue without auto-delete for each topic. The queue must exist well before the first message. The function [Declare]
 //     makes quorum queues, which have copies on several servers and call fsync before they confirm a message.
 //   - No limit of a queue may delete messages. So do not set x-message-ttl, and set x-max-length only together with "x-overflow: reject-publish".
-//   - If several services must each get all messages, you need an exchange, and one queue for each service that is bound to this exchange.
+//   - If several services must each get all messages, you need an exchange, and you must bind one queue for each service to this exchange.
 //     Processes that consume the same queue share the messages of this queue.
 //   - The consumer must drop a message whose cloudEvents_id it has seen before, or whose cloudEvents_sequence is not greater than the
 //     cloudEvents_sequence of the last message with the same key. RabbitMQ itself does not drop a message that a relay sends twice.
@@ -43,15 +43,16 @@
 // A message can be a CloudEvent in binary mode or in structured mode (JSON). A message that is not a CloudEvent must have the property message-id or
 // a header Idempotency-Key. The value of this property or header becomes the ID of the message.
 //
-// Consume acknowledges a message after the commit that applies it. If the process dies before the acknowledgement, or the connection is lost, the
-// message is delivered again, and the inbox recognises the duplicate. A failed message is tried again by the same process, after the pause of
-// inbox.Config.Policy. The process does not acknowledge a failed message during the pause. Ten minutes after the failure the process gives the
-// message back to the queue, even if the pause is longer, because the server closes the channel of a consumer that does not acknowledge a message
-// for 30 minutes. When the process gives a message back, the server delivers the message again at once. So no pause is longer than ten minutes.
+// Consume acknowledges a message after the commit that applies it. If the process dies before it acknowledges a message, or the connection is
+// lost, the message is delivered again, and the inbox recognises the duplicate. A failed message is tried again by the same process, after the
+// pause of inbox.Config.Policy. The process does not acknowledge a failed message during the pause. Ten minutes after the failure the process
+// gives the message back to the queue, even if the pause is longer, because the server closes the channel of a consumer that does not acknowledge
+// a message for 30 minutes. When the process gives a message back, the server delivers the message again at once. So no pause is longer than ten
+// minutes.
 //
 // In one process, at most one transaction at a time applies messages of the same key. If several processes receive messages of the same key, the
-// inbox keeps the order of these messages. While the database refuses transactions, Consume tries one message at a time, with pauses between the
-// attempts.
+// inbox applies the messages of the key in their order. While the database refuses transactions, Consume tries one message at a time, with
+// pauses between the attempts.
 //
 // A consumer with an inbox has the following further requirements:
 //

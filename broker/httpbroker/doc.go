@@ -41,11 +41,11 @@
 //	200 {"outcome":"..."}     is applied, now or earlier (duplicate, stale), or stored (parked until an earlier message arrives, or as a dead letter).
 //	                          For several messages: {"outcomes":["...", ...]}
 //	204                       is empty: the body has nothing to apply
-//	401                       is not verified ([ReceiverConfig.Verify]); nothing of it is stored
-//	400                       is not an event; if it has an ID, it becomes a dead letter of class "malformed"
+//	401                       is not verified ([ReceiverConfig.Verify]); no data of the message is stored
+//	400                       is not an event; if the message has an ID, the message becomes a dead letter of class "malformed"
 //	405                       was not sent with POST
 //	408                       has not arrived completely: send it again
-//	413                       is larger than inbox.Config.MaxPayload; if it has an ID and Verify is nil, it becomes a
+//	413                       is larger than inbox.Config.MaxPayload; if the message has an ID and Verify is nil, the message becomes a
 //	                          dead letter of class "too_large"
 //	500                       is not applied: send it again, after Retry-After
 //	503                       is not applied, or the outcome is unknown because the database cannot be reached: send it again

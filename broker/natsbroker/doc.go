@@ -31,8 +31,8 @@
 //     whose ce-sequence is not greater than the ce-sequence of the last message with the same key. The reason is that JetStream delivers an
 //     unacknowledged message again later.
 //
-// The function [EnsureStream] creates a stream that meets these requirements, and returns an error if an existing stream has settings that do not meet
-// them. The function [Check] reports which requirements of this section are not met.
+// The function [EnsureStream] creates a stream that meets the requirements of this section, and returns an error if an existing stream
+// does not meet the requirements. The function [Check] reports which requirements of this section are not met.
 //
 // # Consumers
 //
@@ -51,14 +51,14 @@
 // each third of AckWait. If a handler does not return, Consume stops extending the time for the acknowledgement after inbox.Config.HandlerTimeout.
 //
 // In one process, at most one transaction at a time applies messages of the same key. If several processes receive messages of the same key, the
-// inbox keeps the order of these messages. While the database refuses transactions, Consume tries one message at a time, with pauses between the
-// attempts.
+// inbox applies the messages of the key in their order. While the database refuses transactions, Consume tries one message at a time, with
+// pauses between the attempts.
 //
 // A consumer with an inbox has the following further requirements:
 //
 //   - The consumer must be a durable pull consumer with explicit acknowledgements, an unlimited MaxDeliver and no BackOff, because the inbox decides
-//     when a message is tried again and when it is given up. Consume creates a consumer with these settings; [CheckConsumer] and the command "once
-//     doctor --to" report settings that were changed later.
+//     when a message is tried again and when it is given up. Consume creates a consumer with the required settings; [CheckConsumer] and the command
+//     "once doctor --to" report settings that were changed later.
 //   - AckWait must be longer than a process may pause (for garbage collection, or while its virtual machine is moved). If AckWait is shorter,
 //     messages are delivered twice, but the inbox applies each message once.
 //   - MaxAckPending must be larger than the number of messages that fail at the same time. MaxAckPending counts a failed message until the message is

@@ -8,11 +8,11 @@
 // 1.0 in binary mode. The fields of the message are ce_id, ce_type, ce_source, ce_time, ce_partitionkey (the ordering key), ce_sequence (the number
 // of the message within its topic and key), traceparent (the trace) and ce_data (the payload).
 //
-// A message counts as delivered when the server has answered XADD. The publisher sends only one message with the same topic and key at a time. It
-// sends as many messages with different keys at the same time as the client has connections, but at most 64. So a stream has the messages of a key in
-// their order, even if one message fails. If the answer to a message is lost, the message is sent again, and is in the stream twice. So consumers
-// must drop a message whose ce_id they have seen before, or whose ce_sequence is not greater than the ce_sequence of the last message with the same
-// key.
+// A message counts as delivered when the server has answered XADD. The publisher sends only one message with the same topic and key at a time. The
+// number of messages with different keys that the publisher sends at the same time is the number of connections of the client, but at most 64. So a
+// stream has the messages of a key in their order, even if one message fails. If the answer to a message is lost, the message is sent again, and is
+// in the stream twice. So consumers must drop a message whose ce_id they have seen before, or whose ce_sequence is not greater than the ce_sequence
+// of the last message with the same key.
 //
 // # Requirements
 //
@@ -27,8 +27,8 @@
 //     promote a replica that has confirmed nothing.
 //   - The server must have "maxmemory-policy noeviction". Any other maxmemory-policy may delete a whole stream. With noeviction, messages wait in the
 //     outbox while the memory of the server is full.
-//   - Messages must not be deleted before all consumers have read them. [PublisherConfig].MaxLen and the command XTRIM also delete messages that no
-//     consumer has read; [ConsumerConfig].Keep deletes only messages that every group has acknowledged.
+//   - No message may be deleted before all consumers have read the message. [PublisherConfig].MaxLen and the command XTRIM also delete messages that
+//     no consumer has read; [ConsumerConfig].Keep deletes only messages that every group has acknowledged.
 //
 // The function [Check] reports which requirements of this section are not met.
 //
@@ -46,9 +46,9 @@
 //
 // A failed message is tried again by the same process, after the pause of inbox.Config.Policy. At most Prefetch messages that have failed, or that
 // wait for an earlier message of their key, stay in memory. If more than Prefetch messages have failed or wait, Consume removes the further messages
-// from its memory, and Redis delivers them again after MinIdle. The inbox counts the attempts, and stores a message that is given up as a dead
-// letter. Several processes may receive messages with the same key; the inbox applies the messages of a key in their order. Consume reads each stream
-// independently, so if one stream fails, the other streams are not delayed.
+// from its memory, and Redis delivers the removed messages again after MinIdle. The inbox counts the attempts, and stores a message that is given up
+// as a dead letter. Several processes may receive messages with the same key; the inbox applies the messages of a key in their order. Consume reads
+// each stream independently, so if one stream fails, the other streams are not delayed.
 //
 // Each process has its own Redis consumer in the group, and deletes this consumer when Consume ends. When the Redis consumer of a dead process has no
 // pending messages, another process deletes this consumer. Do not delete a consumer by hand: XGROUP DELCONSUMER removes the pending messages of a

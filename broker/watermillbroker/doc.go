@@ -20,12 +20,13 @@
 //   - For AMQP, a durable queue must be bound before the first message is sent: RabbitMQ confirms a message that no queue takes, and drops the
 //     message. The publisher of watermill-amqp declares no queue, and ignores messages that the broker returns when Publish.Mandatory is set. Call
 //     SubscribeInitialize of a subscriber for each topic before the relay runs.
-//   - The broker must keep messages whose UUID it has already seen. (watermill-nats has a setting with which the broker drops such messages.) If
-//     the broker dropped a message whose UUID it has already seen, a different message to which an application has given the same ID would be lost.
+//   - The broker must keep messages whose UUID it has already seen. (watermill-nats has a setting with which the broker drops messages whose UUID
+//     it has already seen.) If the broker dropped a message whose UUID it has already seen, a different message to which an application has given
+//     the same ID would be lost.
 //   - The publisher must keep the order of the calls of Publish. If the broker has partitions, the partition key must be made of ce_partitionkey,
 //     for example with kafka.NewWithPartitioningMarshaler.
 //   - The consumer must drop a message whose ce_id it has seen before, or whose ce_sequence is not greater than the ce_sequence of the last message
-//     with the same key. A consumer that uses [Handler] drops such messages.
+//     with the same key. A consumer that uses [Handler] drops duplicates and old messages in this way.
 //
 // Watermill's Publish has no context. When the context of a delivery ends, the message counts as not delivered, but the call of Publish continues. So
 // a message that counts as not delivered may still arrive, even after later messages of its key. A call of Publish that does not return still counts

@@ -1,6 +1,6 @@
-// Package archive writes operations to files when their retention is over, before a sweeper deletes them. The
-// package also writes rows of other tables to files: delivered messages of an outbox, receipts, and events
-// and attempts of webhooks.
+// Package archive writes operations to files when their retention is over, before a sweeper deletes the
+// operations. The package also writes rows of other tables to files: delivered messages of an outbox,
+// receipts, and events and attempts of webhooks.
 //
 //	files, err := archive.Open("/var/lib/once/archive")
 //	...

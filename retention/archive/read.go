@@ -28,8 +28,8 @@ func Segments(dir string) ([]Segment, error) {
 }
 
 // Records returns the records of the archive in dir, segment by segment: operations, and rows of other tables. A
-// record that is in the archive twice is returned twice; the package documentation says how to recognise such a
-// record. After an error in a segment, the rest of this segment is skipped.
+// record that is in the archive twice is returned twice; the package documentation says how to recognise a
+// record that is returned twice. After an error in a segment, Records skips the rest of the segment.
 func Records(dir string) iter.Seq2[upkeep.Expired, error] {
 	return func(yield func(upkeep.Expired, error) bool) {
 		list, err := Segments(dir)

@@ -25,9 +25,9 @@
 // untouched or resolved:
 //
 //	answered    a 2xx, a refusal of the operation itself, or an answer whose header says that
-//	            it is stored or replayed (Idempotency-Status, Idempotent-Replayed)
+//	            the answer is stored or replayed (Idempotency-Status, Idempotent-Replayed)
 //	untouched   no attempt can have had an effect: no connection was made, or the only answers were 4xx
-//	resolved    an operator has found out its outcome
+//	resolved    an operator has found out the outcome
 //
 // After no answer, an incomplete answer, a 5xx, or a redirect (for example to a login page), the intent stays open. After a 4xx such as 401, the
 // intent stays open in three cases: the 4xx follows a redirect, an earlier attempt may have been executed, or a copy of the request (see

@@ -17,7 +17,7 @@ type Intent struct {
 	Body   []byte
 
 	Since   time.Time // when the intent was stored, before its first attempt
-	Expires time.Time // the key is not sent after this time
+	Expires time.Time // the time after which the key is not sent any more
 
 	Held   string // the reason why the intent waits for an operator; "" if the intent does not wait
 	Again  bool   // set by Begin: true if the intent was already in the journal

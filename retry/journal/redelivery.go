@@ -184,7 +184,7 @@ func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, 
 const endTime = 5 * time.Second
 
 // End calls j.End. Transports call the function End instead of the method j.End, so that [Resume] learns the outcome of the requests that it sends.
-// The context that j.End receives ends after 5 seconds, and does not end when ctx ends. If j.End then returns an error, the intent stays open.
+// The context that j.End receives ends after 5 seconds, and does not end when ctx ends. If j.End returns an error, the intent stays open.
 func End(ctx context.Context, j Journal, in Intent, o Proof) error {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
 		if m.keep || o == ProofUntouched { // this attempt had no effect, but earlier attempts of the intent may have had one

@@ -48,13 +48,13 @@
 //
 //	Idempotency-Key      the key, if the caller has not set this header: as key, or as
 //	                     "key" with [Dialect.Quoted]
-//	Once-Attempt         1, 2, ...; if the caller has set it, the count begins with the caller's number. It is
-//	                     sent only to hosts that have answered with Idempotency-Status, or
-//	                     with [Dialect.Announce]
-//	X-Request-Timeout    how long this attempt waits, in milliseconds, if the attempt has a time limit; sent
-//	                     to the same hosts. If the caller has set it, it also limits the
-//	                     whole call, and each attempt sends the time that is left
-//	Once-First-Sent      for a resumed request: when it was stored in the journal
+//	Once-Attempt         1, 2, ...; if the caller has set this header, the count begins with the caller's number.
+//	                     The header is sent only to hosts that have answered with Idempotency-Status,
+//	                     or if [Dialect.Announce] is set
+//	X-Request-Timeout    how long this attempt waits, in milliseconds, if the attempt has a time limit. The header
+//	                     is sent to the same hosts as Once-Attempt. If the caller has set this header, its
+//	                     time also limits the whole call, and each attempt sends the time that is left
+//	Once-First-Sent      for a request that the journal sends again: the time at which the request was stored
 //
 // If the Transport makes another attempt after an answer, the Transport drops this answer and its cookies. The Jar of an [http.Client] gets only
 // the cookies of the last answer, the answer that the caller gets.
@@ -87,18 +87,18 @@
 //
 // # Connections that have died
 //
-// A NAT or a load balancer drops idle connections, and the next request on a dropped connection gets a reset. If a kept-alive connection breaks
-// before the first byte of an answer, this does not mean that the server is down, so a repeatable request is sent again at once. The request that
-// is sent again on a new connection has a number and an event, but Policy.Attempts does not count this request, and the request takes nothing from
-// the budget. After 8 broken connections in one call all idle connections of Base are closed. After 100 broken connections in one call, each
-// further broken connection counts as an ordinary failure. Over HTTP/2, all requests on a connection fail together when the connection breaks. For
-// each request that is sent again after an HTTP/2 connection broke, the Transport takes a tenth of a retry from the budget.
+// A NAT or a load balancer drops idle connections, and the next request on a dropped connection gets a reset. A kept-alive connection that breaks
+// before the first byte of an answer does not mean that the server is down. So if a request may be repeated, the request is sent again at once.
+// The request that is sent again on a new connection has a number and an event, but Policy.Attempts does not count this request, and the request
+// takes nothing from the budget. After 8 broken connections in one call all idle connections of Base are closed. After 100 broken connections in
+// one call, each further broken connection counts as an ordinary failure. Over HTTP/2, all requests on a connection fail together when the
+// connection breaks. For each request that is sent again after an HTTP/2 connection broke, the Transport takes a tenth of a retry from the budget.
 //
 // # Bodies
 //
 // For another attempt, the Transport gets the body of a request again from GetBody, which [http.NewRequest] sets for the usual readers. Without
-// GetBody, the Transport records the body during the first attempt, if the length of the body is known and at most 64 KiB. A request with any
-// other body is not retried, because such a body can be sent only one time.
+// GetBody, the Transport records the body during the first attempt, if the length of the body is known and at most 64 KiB. If the Transport
+// neither gets nor records a body, it does not retry the request, because it can send the body only one time.
 //
 // The caller gets a response when the header of the response has arrived. If the body of the response breaks off later, the caller gets the error,
 // and no retry follows. A short answer to a request with a key is an exception: the Transport reads the body of a short answer before the caller

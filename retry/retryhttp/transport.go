@@ -41,23 +41,23 @@ type Transport struct {
 	// parallel.
 	Hedge time.Duration
 
-	// Buffer is a Content-Length in bytes. If the answer to a request with an idempotency key has at most this length, the whole answer is read
-	// before the caller gets it. So the Transport can repeat the request if the answer breaks off. If an answer is longer or its length is
-	// unknown, the caller gets the answer when its header has arrived. Default: 64 KiB. If Buffer is negative, the caller gets each answer when
-	// its header has arrived.
+	// Buffer is a Content-Length in bytes. If the answer to a request with an idempotency key has at most the length Buffer, the Transport
+	// reads the whole answer before the caller gets the answer. So the Transport can repeat the request if the answer breaks off. If an answer
+	// is longer or its length is unknown, the caller gets the answer when its header has arrived. Default: 64 KiB. If Buffer is negative, the
+	// caller gets each answer when its header has arrived.
 	Buffer int64
 
 	// Journal stores requests with an idempotency key before their first attempt and until their outcome is known, so that the requests can be
 	// resumed after the process was killed: see package journal. The whole body of a request is read before its first attempt. Only requests whose
 	// key the caller has set are stored. The reason is that the caller does not know a key that Keys has added. If the journal sent a request with
 	// a key of Keys again, and the caller also sent a new request for the same operation, the two requests would have different keys, and the
-	// operation would happen twice. If a request cannot be stored within Policy.Total, the request is not sent. If the outcome cannot be stored in
-	// 5 seconds, the intent (the stored request) stays open. Default: nil, no journal.
+	// operation would happen twice. If the journal fails to store a request within Policy.Total, the request is not sent. If the journal fails to
+	// store the outcome of a request within 5 seconds, the intent (the stored request) stays open. Default: nil, no journal.
 	Journal journal.Journal
 
 	// BeforeAttempt is called before each attempt is sent, and may change the header of the attempt, for example to renew a token. Call
-	// [ResendCount] with the context of the request to get the number of earlier attempts. BeforeAttempt cannot change the idempotency
-	// key: the Transport restores the key. If BeforeAttempt returns an error, the call ends. With Hedge, two calls of BeforeAttempt may
+	// [ResendCount] with the context of the request to get the number of earlier attempts. If BeforeAttempt changes the idempotency
+	// key, the Transport restores the key. If BeforeAttempt returns an error, the call ends. With Hedge, two calls of BeforeAttempt may
 	// run at the same time. Default: nil.
 	BeforeAttempt func(*http.Request) error
 
@@ -80,8 +80,8 @@ type Dialect struct {
 
 	// Announce says that the servers understand the headers Once-Attempt and X-Request-Timeout, as package oncehttp does. With Announce,
 	// Once-Attempt and X-Request-Timeout are sent with every request. Default: false, the headers Once-Attempt and X-Request-Timeout are sent only
-	// to hosts that have answered with Idempotency-Status. So hosts that do not need these two headers do not learn how often and for how long
-	// this client tries.
+	// to hosts that have answered with Idempotency-Status. So hosts without package oncehttp do not learn how often and for how long this client
+	// tries.
 	Announce bool
 
 	// Retain is how long the server keeps a key. A key that is older than Retain is not sent again. If the server has sent a shorter time in
@@ -184,7 +184,8 @@ func (c *call) tell(e retry.Event) {
 	}
 }
 
-// CloseIdleConnections closes the idle connections of Base. [http.Client.CloseIdleConnections] calls this method.
+// CloseIdleConnections closes the idle connections of Base. The method [http.Client.CloseIdleConnections] calls
+// CloseIdleConnections of its transport.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()

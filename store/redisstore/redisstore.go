@@ -68,9 +68,9 @@ var (
 
 // New returns a store on a server. The server needs no preparation. New does not contact the server. Before the store claims (reserves) its first
 // operation, the store calls [Store.Check]. The store claims no operation until Store.Check has returned no error. If the server does not allow the
-// command INFO, the store works without this check. New panics if Config.VolatileRecord is false. New also panics if the client repeats commands by
-// itself: a repeated command would find the record that the first command has written, and would report this record as the record of another
-// caller.
+// command INFO, the store works without a successful Store.Check. New panics if Config.VolatileRecord is false. New also panics if the client
+// repeats commands by itself: a repeated command would find the record that the first command has written, and would report this record as the
+// record of another caller.
 func New(rdb *redis.Client, cfg Config) *Store {
 	if cfg.Prefix == "" {
 		cfg.Prefix = DefaultPrefix
