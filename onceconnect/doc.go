@@ -60,20 +60,20 @@
 // Once-First-Sent with each attempt: a retry whose first attempt is older than the retention then receives STALE. With [Config].KeyTime, a
 // retry whose key is older than the retention also receives STALE.
 //
-// If a key was used before with another request, the call is refused. Requests are compared in the form that [proto.MarshalOptions] calls
-// deterministic. The deterministic form could change when the protobuf module of a server is upgraded. If the deterministic form changes, a retry
-// of a call from before the upgrade is refused, and not executed.
+// If the key of a call was used before with a different request, the server refuses the call. Requests are compared in the form that
+// [proto.MarshalOptions] calls deterministic. The deterministic form could change when the protobuf module of a server is upgraded. If the
+// deterministic form changes, a retry of a call from before the upgrade is refused, and not executed.
 //
 // # Undo
 //
-// If a service takes part in the saga of another service, each method of the service needs an undoing method. The undoing method undoes calls of the
-// undone method. A call of the undoing method does the same as [once.Undo], over Connect. The map [Config].Undoes has the undoing method as its key
-// and the undone method as its value. A call of the undoing method has the header Once-Undoes with the key of the call to undo. The call to undo may
-// not have arrived yet. If the call to undo was executed, the handler of the undoing method runs once, the function [Undone] returns the answer of
-// the undone call to this handler, and the idempotency status of the answer is "undone". If the call to undo was not executed, the answer is an
-// empty message with the idempotency status "nothing"; if the call to undo arrives later, the server refuses the call to undo with the reason
-// UNDONE. While the call to undo is in flight, a call of the undoing method receives the reason IN_FLIGHT. The server ignores an Idempotency-Key in
-// a call of the undoing method.
+// If a service takes part in the saga of another service, each method of the service needs a second method, which undoes calls of the first method:
+// the undoing method undoes calls of the undone method. A call of the undoing method does the same as [once.Undo], over Connect. The map
+// [Config].Undoes has the undoing method as its key and the undone method as its value. A call of the undoing method has the header Once-Undoes with
+// the key of the call to undo. The server accepts a call of the undoing method even if the call to undo has not arrived yet. If the call to undo was
+// executed, the handler of the undoing method runs once, the function [Undone] returns the answer of the undone call to this handler, and the
+// idempotency status of the answer is "undone". If the call to undo was not executed, the answer is an empty message with the idempotency status
+// "nothing"; if the call to undo arrives later, the server refuses the call to undo with the reason UNDONE. While the call to undo is in flight, a
+// call of the undoing method receives the reason IN_FLIGHT. The server ignores an Idempotency-Key in a call of the undoing method.
 //
 // # Errors
 //

@@ -4,9 +4,10 @@
 //	sweeper := retention.New(engine.Store(), retention.Config{})
 //	go sweeper.Run(ctx)
 //
-// An engine treats an operation as absent as soon as the operation's retention has passed. So the deletion of
-// the operation's row only frees space. Every node may run a sweeper: the sweepers share the work, and do not
-// wait for each other. Operations that are running, or whose outcome is unknown, are never deleted.
+// When the retention of an operation has passed, an engine treats the operation as absent, even if its row
+// still exists. So the deletion of the operation's row only frees space. Every node may run a sweeper: the
+// sweepers share the work, and do not wait for each other. Operations that are running, or whose outcome is
+// unknown, are never deleted.
 package retention
 
 import (

@@ -46,15 +46,16 @@
 // the records after the committed offset are delivered again, and the inbox recognises the duplicates. Kafka delivers a record only once to a
 // process, so a failed message is tried again by the same process, after the pause of inbox.Config.Policy.
 //
-// While a message waits, other partitions continue. Messages of other keys in the same partition continue too, until Consume is ConsumerConfig.Window
-// records ahead of the first waiting record, or until the waiting records have used the partition's share of ConsumerConfig.PrefetchBytes. When one
-// of the two limits is reached, Consume stops fetching the partition until messages are applied or become dead letters. While a message waits, later
-// messages with the same key are passed to the inbox if they have a number (ce_sequence). With inbox.InOrder, the inbox stores later messages of a
-// waiting message's key in its table until the earlier messages are applied. Later messages without a number wait in memory.
+// While a message waits for its next attempt, Consume continues with the records of other partitions. Consume also continues with the records of
+// other keys in the same partition, until it is [ConsumerConfig].Window records ahead of the first waiting record, or until the waiting records have
+// used the partition's share of ConsumerConfig.PrefetchBytes. When one of the two limits is reached, Consume stops fetching the partition until
+// messages are applied or become dead letters. While a message waits, later messages with the same key are passed to the inbox if they have a number
+// (ce_sequence). With inbox.InOrder, the inbox stores later messages of a waiting message's key in its table until the earlier messages are applied.
+// While a message waits, later messages with the same key and without a number wait in memory.
 //
 // Before a partition is assigned to another process, Consume waits for the running handlers and commits the offset. Consume waits for at most three
 // quarters of kgo.RebalanceTimeout. If the handlers take longer, or if the broker has lost contact with the process, two processes may have the same
-// record at the same time. Even if two processes have a record, the inbox applies the record once.
+// record at the same time. Even if two processes get the same record, the inbox applies the record once.
 //
 // A consumer with an inbox has the following further requirements:
 //

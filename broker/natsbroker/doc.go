@@ -51,8 +51,8 @@
 // each third of AckWait. If a handler does not return, Consume stops extending the time for the acknowledgement after inbox.Config.HandlerTimeout.
 //
 // In one process, at most one transaction at a time applies messages of the same key. If several processes receive messages of the same key, the
-// inbox applies the messages of the key in their order. While the database refuses transactions, Consume tries one message at a time, with
-// pauses between the attempts.
+// inbox applies the messages of the key in their order. While the database refuses transactions, Consume tries to apply one message at a time,
+// with pauses between the attempts.
 //
 // A consumer with an inbox has the following further requirements:
 //

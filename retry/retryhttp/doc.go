@@ -1,4 +1,4 @@
-// Package retryhttp retries HTTP requests. The package repeats only requests that cannot take effect twice.
+// Package retryhttp retries HTTP requests. The package does not repeat a request that may take effect twice.
 //
 //	client := &http.Client{Transport: &retryhttp.Transport{}}
 //
@@ -8,14 +8,14 @@
 //
 // # Which requests are repeated
 //
-// A request is repeated in three cases. In the first case, the method of the request is safe or idempotent (GET, HEAD, OPTIONS, TRACE, QUERY, PUT,
-// DELETE). In the second case, the request has an idempotency key, from the header Idempotency-Key, from [WithKey] or from [Transport.Keys]. In the
-// third case, the http.Header of the request has an entry Idempotency-Key with an empty list of values: in net/http an empty list means that the
-// request may be repeated without a key. All attempts of a request have the same key and the same body, also after a redirect.
+// A request is repeated if its method is safe or idempotent (GET, HEAD, OPTIONS, TRACE, QUERY, PUT, DELETE). A request is also repeated if it has
+// an idempotency key, from the header Idempotency-Key, from [WithKey] or from [Transport.Keys]. A request is also repeated if its http.Header has
+// an entry Idempotency-Key with an empty list of values: in net/http an empty list means that the request may be repeated without a key. All
+// attempts of a request have the same key and the same body, also after a redirect.
 //
-// A request that must not be repeated (for example a POST without a key) is sent again only if the request has provably not been executed: no
-// connection was made, the server has refused the HTTP/2 stream, or the server has answered 425 (Too Early). If a request without a key may
-// have been executed, the caller gets the failure, and [GivenUp] or the error says that a key was missing.
+// A request with neither a key nor an idempotent method (for example a POST without a key) is sent again only if the request has provably not
+// been executed: no connection was made, the server has refused the HTTP/2 stream, or the server has answered 425 (Too Early). If a request
+// without a key may have been executed, the caller gets the failure, and [GivenUp] or the error says that a key was missing.
 //
 //	connection refused, reset, closed; no answer in time    again
 //	425                                                      again, also without a key
@@ -36,13 +36,13 @@
 //	a name that does not exist, a refusal of CONNECT         final
 //	a malformed request, a header that is too large          final
 //
-// Nested Transports do not multiply attempts: a [Transport] sends each request only one time if it is the Base of another Transport, or if the
-// context of the request is the context of an attempt of another Transport.
+// Nested Transports do not multiply attempts. If a [Transport] is the Base of another Transport, it sends each request only one time. A
+// Transport also sends a request only one time if the request has the context of an attempt of another Transport.
 //
-// The header Retry-After may be a number of seconds, also with a fraction, or a date in one of the three date formats of HTTP. The header
-// retry-after-ms, in milliseconds, is also understood. No attempt is made before the time in the header Retry-After or retry-after-ms. If the
-// time in the header Retry-After is after the deadline of the call, the caller gets the answer at once. If the time in the header Retry-After
-// is 0 or in the past, the pauses do not change.
+// The header Retry-After may be a number of seconds, also with a fraction, or a date in one of the three date formats of HTTP. The Transport
+// also understands the header retry-after-ms, a number of milliseconds. No attempt is made before the time in the header Retry-After or
+// retry-after-ms. If the time in the header Retry-After is after the deadline of the call, the caller gets the answer at once. If the time in
+// the header Retry-After is 0 or in the past, the pauses do not change.
 //
 // # Headers
 //
@@ -61,22 +61,22 @@
 //
 // # Crashes
 //
-// If [Transport.Journal] is set, a request whose key the caller has set is stored on the disk before it is sent. (A key that [Transport.Keys] has
-// added is not a key that the caller has set.) The request stays in the journal until the caller has closed the body of its answer: see package
-// journal. If the answer does not prove the outcome of the request, the request stays in the journal, and may take effect later. A 500, a
-// redirect to a login page, and an answer whose body breaks off do not prove the outcome.
+// If [Transport.Journal] is set, a request whose key the caller has set is stored on the disk before the request is sent. (A key that
+// [Transport.Keys] has added is not a key that the caller has set.) The request stays in the journal until the caller has closed the body of its
+// answer: see package journal. If the answer does not prove the outcome of the request, the request stays in the journal, and may take effect
+// later. A 500, a redirect to a login page, and an answer whose body breaks off do not prove the outcome.
 //
 // # Hidden retries of net/http
 //
 // When a kept-alive connection breaks, [http.Transport] repeats a POST that has an Idempotency-Key, and does not report the repetition. Over
 // HTTP/2, [http.Transport] repeats every request that the server has refused, and every request whose stream the server has reset with the code
 // PROTOCOL_ERROR. A PROTOCOL_ERROR does not prove that the server has not read the request. Package retryhttp prevents hidden repetitions by
-// net/http in three ways. First, the http.Request of an attempt has no GetBody. Second, if the body of a request is empty, package retryhttp
-// writes the name of the header Idempotency-Key in lower case: net/http does not recognise the name in lower case, but servers treat it as the
-// same name. Third, if net/http repeats an attempt over HTTP/2, package retryhttp ends the attempt. So each request that arrives at the server is
-// an attempt with a number, with two exceptions. The first exception is a request that has not left this machine: net/http may still repeat this
-// request. The second exception is a safe request over HTTP/1: net/http may repeat this request, and package retryhttp counts the repetition only
-// if Base passes the context to an *http.Transport.
+// net/http in three ways. The http.Request of an attempt has no GetBody, because net/http needs GetBody to repeat a request with a body. If the
+// body of a request is empty, package retryhttp writes the name of the header Idempotency-Key in lower case: net/http does not recognise the name
+// in lower case, but servers treat both spellings as the same name. If net/http repeats an attempt over HTTP/2, package retryhttp ends the
+// attempt. So each request that arrives at the server is an attempt with a number, with two exceptions. net/http may still repeat a request that
+// has not left this machine. net/http may also repeat a safe request over HTTP/1, and package retryhttp counts the repetition only if Base passes
+// the context to an *http.Transport.
 //
 // # At most once
 //
@@ -89,10 +89,11 @@
 //
 // A NAT or a load balancer drops idle connections, and the next request on a dropped connection gets a reset. A kept-alive connection that breaks
 // before the first byte of an answer does not mean that the server is down. So if a request may be repeated, the request is sent again at once.
-// The request that is sent again on a new connection has a number and an event, but Policy.Attempts does not count this request, and the request
-// takes nothing from the budget. After 8 broken connections in one call all idle connections of Base are closed. After 100 broken connections in
-// one call, each further broken connection counts as an ordinary failure. Over HTTP/2, all requests on a connection fail together when the
-// connection breaks. For each request that is sent again after an HTTP/2 connection broke, the Transport takes a tenth of a retry from the budget.
+// A request that is sent again because its connection broke has a number and an event, but Policy.Attempts does not count this request, and the
+// request takes nothing from the budget. After 8 broken connections in one call all idle connections of Base are closed. After 100 broken
+// connections in one call, each further broken connection counts as an ordinary failure. Over HTTP/2, all requests on a connection fail together
+// when the connection breaks. For each request that is sent again after an HTTP/2 connection broke, the Transport takes a tenth of a retry from
+// the budget.
 //
 // # Bodies
 //

@@ -17,7 +17,7 @@ type Key struct {
 	Value string
 
 	// Since is the time at which the key was first sent. Set Since if an earlier process may have sent the key, for example if the key was read from
-	// a database. If Since is zero, the key was never sent before.
+	// a database. If Since is zero, the Transport assumes that the key was never sent before.
 	Since time.Time
 }
 

@@ -27,9 +27,9 @@ type Transport struct {
 
 	// AtMostOnce says that the servers do not recognise duplicates by the idempotency key. With AtMostOnce, a request is sent again only if its
 	// method is safe, or if the server has provably not executed the request. With AtMostOnce, an idempotency key does not make a request
-	// repeatable. Requests whose methods are not safe are never sent in parallel (Hedge), and are not stored in the Journal. Every Transport
-	// treats a request as with AtMostOnce if the context of the request comes from a leased call that must not be repeated: see package lease.
-	// Default: false.
+	// repeatable. With AtMostOnce, a request whose method is not safe is never sent in parallel (see Hedge), and is not stored in the Journal.
+	// Every Transport treats a request as with AtMostOnce if the context of the request comes from a leased call that must not be repeated: see
+	// package lease. Default: false.
 	AtMostOnce bool
 
 	// Dialect describes the servers: the form of their keys, and how long the servers keep keys. Default: keys are sent without quotation marks,
@@ -74,8 +74,9 @@ type Transport struct {
 type Dialect struct {
 	// Quoted sends the keys of WithKey and Keys in quotation marks ("k" instead of k), as the Internet draft of the header requires. Set Quoted for
 	// servers that accept only keys in quotation marks, such as servers that set oncehttp.Preset.QuotedKeys. Default: false, keys are sent without
-	// quotation marks, as most APIs want them. Do not change Quoted while keys are in use: package oncehttp treats both forms as the same key, but
-	// other servers treat them as two keys. A key that the caller has put into the header of a request is never changed.
+	// quotation marks, because most APIs want keys without quotation marks. Do not change Quoted while keys are in use: package oncehttp treats
+	// both forms as the same key, but other servers treat them as two keys. A key that the caller has put into the header of a request is never
+	// changed.
 	Quoted bool
 
 	// Announce says that the servers understand the headers Once-Attempt and X-Request-Timeout, as package oncehttp does. With Announce,
@@ -89,8 +90,8 @@ type Dialect struct {
 	// applies, unless Retain is set and gives an earlier expiry.
 	//
 	// Default: 24 hours, the shortest time for which servers usually keep keys. Servers that use this library keep keys for 72 hours by default.
-	// The default is shorter because a client that has never got an answer does not know how long its server keeps keys, and must not send a key
-	// that the server has deleted. If the server keeps keys for longer, set Retain: see [Once].
+	// The default is shorter than 72 hours because a client that has never got an answer does not know how long its server keeps keys, and must
+	// not send a key that the server has deleted. If the server keeps keys for longer, set Retain: see [Once].
 	Retain time.Duration
 }
 
