@@ -12,8 +12,8 @@ import (
 // attempt. Package retry/breaker converts a TwoStepCircuitBreaker to a Breaker. For the type CircuitBreaker of the library failsafe-go, write a
 // method Allow that calls TryAcquirePermit, and that returns a function which calls RecordSuccess or RecordFailure.
 type Breaker interface {
-	// Allow returns an error if no attempt may be made now. If err is nil, the caller must call done exactly once after the attempt. Any goroutine
-	// may call done.
+	// Allow returns an error if the breaker allows no attempt now. If err is nil, the caller must call done exactly once after the attempt. Any
+	// goroutine may call done.
 	Allow() (done func(Health), err error)
 }
 

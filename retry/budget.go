@@ -7,11 +7,11 @@ import "sync/atomic"
 // destination is down, the budget allows only Burst retries; the budget allows further retries when requests succeed again.
 //
 // For a request that timed out, the rule is stricter than for other failures. After a timeout, the destination may still work on the request, and
-// a retry adds to the load of the destination. So a request that timed out is not retried if at least three other requests have timed out at other
-// times. A request that timed out earlier counts as one of the three if no request has succeeded after its timeout. A request that was sent later
-// counts as one of the three if no request that was sent later has succeeded: see [Budget.Begin]. "Other times" are at least half of the timeout
-// of the failed attempt earlier or later than the failed attempt. So if a server hangs only for a moment, and several requests time out at the
-// same time, each of these requests is retried if the budget has enough tokens.
+// a retry adds to the load of the destination. So a request that timed out is not retried if the budget counts at least three other requests
+// without an answer. The budget counts a request that timed out earlier, if no request has succeeded since then. The budget also counts a request
+// that was sent later than the failed attempt, if no request that was sent later has succeeded: see [Budget.Begin]. The budget counts only
+// requests that are earlier or later than the failed attempt by at least half of the timeout of the failed attempt. So if a server hangs only for
+// a moment, and several requests time out at the same time, each of these requests is retried if the budget has enough tokens.
 //
 // A rate limit is not an outage. If a server refuses a request because of a rate limit, and the answer contains a time, the server expects a retry
 // at that time: see [ClassRateLimited]. Retries after a rate limit take their tokens from a second bucket, which has five times Burst tokens, and

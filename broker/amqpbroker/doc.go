@@ -43,9 +43,9 @@
 // A message can be a CloudEvent in binary mode or in structured mode (JSON). A message that is not a CloudEvent must have the property message-id or
 // a header Idempotency-Key. The value of this property or header becomes the ID of the message.
 //
-// Consume acknowledges a message after the commit that applies it. If the process dies before it acknowledges a message, or the connection is
-// lost, the message is delivered again, and the inbox recognises the duplicate. A failed message is tried again by the same process, after the
-// pause of inbox.Config.Policy. The process does not acknowledge a failed message during the pause. Ten minutes after the failure the process
+// Consume acknowledges a message after the commit that applies it. If the process dies or the connection is lost before Consume has acknowledged
+// a message, the message is delivered again, and the inbox recognises the duplicate. A failed message is tried again by the same process, after
+// the pause of inbox.Config.Policy. The process does not acknowledge a failed message during the pause. Ten minutes after the failure the process
 // gives the message back to the queue, even if the pause is longer, because the server closes the channel of a consumer that does not acknowledge
 // a message for 30 minutes. When the process gives a message back, the server delivers the message again at once. So no pause is longer than ten
 // minutes.

@@ -25,9 +25,9 @@ type ConsumerConfig struct {
 	Group  string    // the consumer group. Default: inbox.Config.Consumer
 
 	// Window limits how far Consume reads ahead in a partition. After the first record that the inbox has not yet applied or stored, Consume fetches
-	// at most Window records. While a message waits for its next attempt, Consume applies messages with other keys in the same partition, until it is
-	// Window records ahead. Other partitions are not affected. A process that takes over the partition may read up to Window records again. Default:
-	// 10,000.
+	// at most Window records. While a message waits for its next attempt, Consume applies messages with other keys in the same partition, until
+	// Consume is Window records ahead of the waiting message. Other partitions are not affected. A process that takes over the partition may read up
+	// to Window records again. Default: 10,000.
 	Window int
 
 	Concurrency int // the largest number of concurrent transactions. Default: 8
