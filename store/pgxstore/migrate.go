@@ -17,7 +17,7 @@ import (
 //	err := pgxstore.Migrate(ctx, pool, attemptlog.Migrations)
 //
 // If the database needs no migration, Migrate writes nothing. Several nodes may call Migrate at the same time
-// when they start. If the database has newer migrations than the program, the error says so.
+// when they start. If the database has newer migrations than the program, the error of Migrate says so.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) error {
 	// At a higher isolation level, a process that has waited for the lock would not see the tables of the process before
 	// it.
