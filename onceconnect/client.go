@@ -18,18 +18,18 @@ type ClientConfig struct {
 	// Policy limits the attempts and their time. The default budget is [retry.BudgetFor] of the host and port in the URL.
 	Policy retry.Policy
 
-	// Keys adds a new key to calls that have no key and are not declared harmless (see the package documentation). Do not set Keys for servers that
-	// ignore idempotency keys: on such a server a repeated call takes effect twice. Default: false.
+	// Keys adds a new key to each call that has no key and is not declared to be harmless (see the package documentation). Do not set Keys for
+	// servers that ignore idempotency keys: on such a server a repeated call takes effect twice. Default: false.
 	Keys bool
 }
 
-// WithKey returns a context that adds key to the calls made with this context, except calls whose header already has a key. All calls with this
-// context are the same operation, so make a new context for each operation. Store the key with your data, so that a client can use the same key after
-// a crash.
+// WithKey returns a context that adds key to each call with the returned context, except calls whose header already has a key. All calls with the
+// returned context have the same key, and so belong to the same operation; make a new context for each operation. Store the key with your data, so
+// that a client can use the same key after a crash.
 func WithKey(ctx context.Context, key string) context.Context { return rpc.WithKey(ctx, key) }
 
 // NewClientInterceptor returns an interceptor that repeats failed unary RPCs. All attempts of a call have the same key. Streams are not retried. If
-// the interceptor is added to a handler instead of a client, it does nothing.
+// the interceptor of a client is added to a handler, the interceptor does nothing.
 func NewClientInterceptor(cfg ClientConfig) connect.Interceptor {
 	c := &rpc.Client{Policy: cfg.Policy, Keys: cfg.Keys}
 	return connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {

@@ -22,64 +22,67 @@ import (
 
 // Config says how the calls of a handler are protected. Only Principal must be set.
 type Config struct {
-	// Principal returns the caller of a call: the tenant or account that was authenticated before this interceptor. Each principal has its own keys:
-	// the same key of two principals names two operations. If Principal returns "", the answer is unauthenticated. If Principal is nil, the
-	// interceptor panics at start-up; for an API that really has only one caller, write [SharedPrincipal]().
+	// Principal returns the caller of a call: the tenant or account that was authenticated before the call reached this interceptor. Each principal
+	// has its own keys: if two principals use the same key, the key belongs to two different operations. If Principal returns "", the call is
+	// answered with the code unauthenticated. If Principal is nil, NewInterceptor panics. For an API that has only one caller, write
+	// [SharedPrincipal]().
 	//
 	// An interceptor does not see the path of a request. If one service is mounted under several prefixes with http.StripPrefix, such as /test and
-	// /live, make the prefix part of the principal. Otherwise a call under one prefix can get the stored answer of a call under another prefix, if
-	// both have the same key.
+	// /live, make the prefix part of the principal. If the principal does not contain the prefix, a call under one prefix can get the stored
+	// answer of a call under another prefix with the same key.
 	Principal func(context.Context, connect.AnyRequest) string
 
-	// Protects reports whether calls of a method are protected. Other calls are passed to their handlers without a transaction. Default: see the
-	// section "Which calls" of the package documentation.
+	// Protects reports whether calls of a method are protected. A call that is not protected is passed to its handler without a transaction.
+	// Default: see the section "Which calls" of the package documentation.
 	Protects func(connect.Spec) bool
 
-	// Optional accepts calls without a key. Such a call also runs in a transaction, but a retry of the call is executed again, and the answer has
-	// "Idempotency-Status: ignored". Default: a call without a key is answered with invalid_argument.
+	// Optional accepts calls without a key. A call without a key also runs in a transaction, but a retry of this call is executed again, and the
+	// answer has the header "Idempotency-Status: ignored". Default: a call without a key is answered with the code invalid_argument.
 	Optional bool
 
-	// Wait is how long a duplicate waits while another call with its key is in flight, before the duplicate receives aborted. A waiting call holds no
-	// database connection. Default: 0, the duplicate receives aborted at once.
+	// Wait is how long a duplicate waits while another call with the same key is in flight, before the duplicate receives the code aborted. A waiting
+	// call holds no database connection. Default: 0, the duplicate receives the code aborted at once.
 	Wait time.Duration
 
 	// Retain is how long answers are kept and replayed. Default: the engine's Config.Retain.
 	Retain time.Duration
 
-	// KeyTime says that keys contain the time of the first attempt. If a call has no once-first-sent and its key is a UUID of version 7, the time in
-	// the key counts as the time of the first attempt: see [once.Attempt]. Clients must then make a key when they send the first attempt, and not
-	// long before. Default: no time is read from keys.
+	// KeyTime says that keys contain the time of the first attempt. If a call has no header Once-First-Sent, and its key is a UUID of version 7, the
+	// time in the key counts as the time of the first attempt: see [once.Attempt]. If KeyTime is set, clients must make a key when they send the
+	// first attempt, and not long before. Default: no time is read from keys.
 	KeyTime bool
 
-	// Undoes has the methods that undo other methods. The key of the map is the undoing method, and the value is the method that it undoes, such as
-	// "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". The section Undo of the package documentation explains this. Default: nil, no method undoes
-	// another one.
+	// Undoes lists the methods that undo other methods. Each key of the map is an undoing method, and the value is the undone method, such as
+	// "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". The section Undo of the package documentation explains undoing methods. Default: nil, no
+	// method undoes another method.
 	Undoes map[string]string
 
-	// MaxStored is the largest answer that is stored, in bytes. If an answer is larger, the handler's writes are committed, and the answer is sent
-	// only once; a retry receives RESULT_UNAVAILABLE and is never executed. Default: 1 MiB.
+	// MaxStored is the size in bytes of the largest answer that is stored. If an answer is larger than MaxStored, the handler's writes are
+	// committed, and the answer is sent only once; a retry receives RESULT_UNAVAILABLE and is never executed. Default: 1 MiB.
 	MaxStored int64
 
-	// Quota limits the bytes that are stored for each principal. A new call of a principal above the limit is answered with resource_exhausted and
-	// not executed. Default: nil, no limit.
+	// Quota limits the bytes that are stored for each principal. If a principal has reached its limit, a new call of the principal is answered
+	// with the code resource_exhausted and not executed. Default: nil, no limit.
 	Quota *limit.Quota
 
 	// Isolation is the isolation level of the transactions. Default: the default of the database.
 	Isolation store.Isolation
 
-	// Timeouts are the time limits of the transactions. They override the engine's Config.Timeouts.
+	// Timeouts are the time limits of the transactions. Each time limit that is set replaces the same time limit in the
+	// engine's Config.Timeouts.
 	Timeouts store.Timeouts
 }
 
 // SharedPrincipal returns a Config.Principal that gives every call the same principal. Use SharedPrincipal only if the API has one client, or if all
-// clients trust each other: every client that knows a key gets the answer that is stored under that key.
+// clients trust each other: with SharedPrincipal, every client that knows a key gets the answer that is stored for this key.
 func SharedPrincipal() func(context.Context, connect.AnyRequest) string {
 	return func(context.Context, connect.AnyRequest) string { return "global" }
 }
 
-// NewInterceptor returns an interceptor that protects the unary RPCs of a handler. It panics if cfg.Principal is nil. If the interceptor is added to
-// a client instead of a handler, it does nothing. If two such interceptors of the same engine are nested, the inner one does nothing. If their
-// Configs differ, the inner one refuses the call with internal, because its Config would have no effect; nothing is executed then.
+// NewInterceptor returns an interceptor that protects the unary RPCs of a handler. NewInterceptor panics if cfg.Principal is nil. If the interceptor
+// of a handler is added to a client, the interceptor does nothing. If two interceptors with the same engine and the same Config are nested, the
+// inner interceptor does nothing. If two nested interceptors with the same engine have different Configs, the inner interceptor refuses each call
+// with the code internal and executes nothing, because its Config would have no effect.
 func NewInterceptor[TX any](e *once.Engine[TX], cfg Config) connect.Interceptor {
 	if cfg.Principal == nil {
 		panic("onceconnect: Config.Principal is not set, so all callers would share their keys and answers.\n" +
@@ -124,8 +127,8 @@ func hasSideEffects(s connect.Spec) bool { return !rpc.Own(s.Procedure) && !harm
 
 func harmless(s connect.Spec) bool { return s.IdempotencyLevel != connect.IdempotencyUnknown }
 
-// Undone returns the answer of the undone call. ctx is the context of the undo's handler: see Config.Undoes. Undone panics if the handler's method
-// undoes no other method, or if the answer is not of type M.
+// Undone returns the answer of the undone call. The parameter ctx is the context of the handler of an undoing method: see Config.Undoes. Undone
+// panics if ctx is the context of a handler whose method undoes no other method, or if the answer is not of type M.
 func Undone[M proto.Message](ctx context.Context) M {
 	a, ok := rpc.UndoneOf(ctx)
 	if !ok {
@@ -143,8 +146,8 @@ func Undone[M proto.Message](ctx context.Context) M {
 }
 
 // Tx returns the transaction of the call that ctx belongs to. The handler must do its writes in this transaction, which is committed together with
-// the key and the answer. Tx panics if ctx has no transaction or a transaction of another type, because the handler's writes would then not be
-// protected against repetition.
+// the key and the answer. Tx panics if ctx has no transaction or a transaction of another type, because without the transaction nothing prevents a
+// repetition of the handler's writes.
 func Tx[TX any](ctx context.Context) TX { return rpc.Tx[TX](ctx, "onceconnect") }
 
 func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error) {

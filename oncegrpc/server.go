@@ -25,60 +25,64 @@ import (
 
 // Config says how the calls of a server are protected. Only Principal must be set.
 type Config struct {
-	// Principal returns the caller of a call: the tenant or account that was authenticated before this interceptor. Each principal has its own keys:
-	// the same key of two principals names two operations. If Principal returns "", the call is answered with Unauthenticated. If Principal is nil,
-	// the interceptor panics at start-up; for an API that really has only one caller, write [SharedPrincipal]().
+	// Principal returns the caller of a call: the tenant or account that was authenticated before the call reached this interceptor. Each principal
+	// has its own keys: if two principals use the same key, the key belongs to two different operations. If Principal returns "", the call is
+	// answered with the code Unauthenticated. If Principal is nil, UnaryServerInterceptor panics. For an API that has only one caller, write
+	// [SharedPrincipal]().
 	Principal func(context.Context) string
 
-	// Protects reports whether a method, such as "/payments.v1.Refunds/CreateRefund", is protected. Calls of other methods are passed to their
-	// handlers without a transaction. Default: see the section "Which calls" of the package documentation.
+	// Protects reports whether a method, such as "/payments.v1.Refunds/CreateRefund", is protected. A call of a method that is not protected
+	// is passed to its handler without a transaction. Default: see the section "Which calls" of the package documentation.
 	Protects func(method string) bool
 
 	// Optional accepts calls without a key. A call without a key also runs in a transaction, but a retry of the call is executed again. The
-	// answer to such a call has "idempotency-status: ignored". Default: a call without a key is answered with InvalidArgument.
+	// answer to a call without a key has the metadata "idempotency-status: ignored". Default: a call without a key is answered with the
+	// code InvalidArgument.
 	Optional bool
 
-	// Wait is how long a duplicate waits while another call with the same key is in flight, before the duplicate receives Aborted. A waiting call
-	// holds no database connection. Default: 0, the duplicate receives Aborted at once.
+	// Wait is how long a duplicate waits while another call with the same key is in flight, before the duplicate receives the code Aborted. A
+	// waiting call holds no database connection. Default: 0, the duplicate receives the code Aborted at once.
 	Wait time.Duration
 
 	// Retain is how long answers are kept and replayed. Default: the engine's Config.Retain.
 	Retain time.Duration
 
-	// KeyTime says that keys contain the time of the first attempt. If a call has no once-first-sent and its key is a UUID of version 7, the time in
-	// the key counts as the time of the first attempt: see [once.Attempt]. Clients must then make a key when they send the first attempt, and not
-	// long before. Default: no time is read from keys.
+	// KeyTime says that keys contain the time of the first attempt. If a call has no metadata once-first-sent, and its key is a UUID of version 7,
+	// the time in the key counts as the time of the first attempt: see [once.Attempt]. If KeyTime is set, clients must make a key when they send
+	// the first attempt, and not long before. Default: no time is read from keys.
 	KeyTime bool
 
-	// Undoes has the methods that undo other methods. The key of the map is the undoing method, and the value is the method that it undoes, such as
-	// "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". The section Undo of the package documentation explains this. Default: nil, no method undoes
-	// another one.
+	// Undoes lists the methods that undo other methods. Each key of the map is an undoing method, and the value is the undone method, such as
+	// "/bank.v1.Bank/TakeBack": "/bank.v1.Bank/Deposit". The section Undo of the package documentation explains undoing methods. Default: nil, no
+	// method undoes another method.
 	Undoes map[string]string
 
-	// MaxStored is the largest answer that is stored, in bytes. If an answer is larger, the handler's writes are committed, and the answer is sent
-	// only once; a retry receives RESULT_UNAVAILABLE and is never executed. Default: 1 MiB.
+	// MaxStored is the size in bytes of the largest answer that is stored. If an answer is larger than MaxStored, the handler's writes are
+	// committed, and the answer is sent only once; a retry receives RESULT_UNAVAILABLE and is never executed. Default: 1 MiB.
 	MaxStored int64
 
-	// Quota limits the bytes that are stored for each principal. A new call of a principal above the limit is answered with ResourceExhausted and not
-	// executed. Default: nil, no limit.
+	// Quota limits the bytes that are stored for each principal. If a principal has reached its limit, a new call of the principal is answered with
+	// the code ResourceExhausted and not executed. Default: nil, no limit.
 	Quota *limit.Quota
 
 	// Isolation is the isolation level of the transactions. Default: the default of the database.
 	Isolation store.Isolation
 
-	// Timeouts are the time limits of the transactions. They override the engine's Config.Timeouts.
+	// Timeouts are the time limits of the transactions. Each time limit that is set replaces the same time limit in the
+	// engine's Config.Timeouts.
 	Timeouts store.Timeouts
 }
 
 // SharedPrincipal returns a Config.Principal that gives every call the same principal. Use SharedPrincipal only if the API has one client, or if all
-// clients trust each other: every client that knows a key gets the answer that is stored under that key.
+// clients trust each other: with SharedPrincipal, every client that knows a key gets the answer that is stored for this key.
 func SharedPrincipal() func(context.Context) string {
 	return func(context.Context) string { return "global" }
 }
 
 // UnaryServerInterceptor returns an interceptor that protects the unary calls of a server. UnaryServerInterceptor panics if cfg.Principal
-// is nil. If two such interceptors of the same engine are nested, the inner interceptor does nothing. If the two interceptors have
-// different Configs, the inner interceptor refuses each call with Internal and executes nothing, because its Config would have no effect.
+// is nil. If two interceptors with the same engine and the same Config are nested, the inner interceptor does nothing. If two nested
+// interceptors with the same engine have different Configs, the inner interceptor refuses each call with the code Internal and executes
+// nothing, because its Config would have no effect.
 func UnaryServerInterceptor[TX any](e *once.Engine[TX], cfg Config) grpc.UnaryServerInterceptor {
 	if cfg.Principal == nil {
 		panic("oncegrpc: Config.Principal is not set, so all callers would share their keys and answers.\n" +
@@ -121,8 +125,8 @@ func UnaryServerInterceptor[TX any](e *once.Engine[TX], cfg Config) grpc.UnarySe
 
 func hasSideEffects(method string) bool { return !rpc.Own(method) && !harmless(method) }
 
-// Undone returns the answer of the undone call. ctx is the context of the undo's handler: see Config.Undoes. Undone panics if the handler's method
-// undoes no other method, or if the answer is not of type M.
+// Undone returns the answer of the undone call. The parameter ctx is the context of the handler of an undoing method: see Config.Undoes. Undone
+// panics if ctx is the context of a handler whose method undoes no other method, or if the answer is not of type M.
 func Undone[M proto.Message](ctx context.Context) M {
 	a, ok := rpc.UndoneOf(ctx)
 	if !ok {
@@ -140,8 +144,8 @@ func Undone[M proto.Message](ctx context.Context) M {
 }
 
 // Tx returns the transaction of the call that ctx belongs to. The handler must do its writes in this transaction, which is committed together with
-// the key and the answer. Tx panics if ctx has no transaction or a transaction of another type, because the handler's writes would then not be
-// protected against repetition.
+// the key and the answer. Tx panics if ctx has no transaction or a transaction of another type, because without the transaction nothing prevents a
+// repetition of the handler's writes.
 func Tx[TX any](ctx context.Context) TX { return rpc.Tx[TX](ctx, "oncegrpc") }
 
 func serve[TX any](ctx context.Context, s *rpc.Server[TX], c rpc.Call, req any, next grpc.UnaryHandler) (any, error) {

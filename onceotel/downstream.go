@@ -12,21 +12,22 @@ import (
 	"github.com/oncelib/once/internal/base/wire"
 )
 
-// Downstream says how the key and the correlation id of an operation are sent to the services that its handler calls.
+// Downstream says how the key and the correlation id of an operation are sent to the services that the handler of the
+// operation calls.
 type Downstream uint8
 
 const (
-	// KeyStays sends neither the key nor the correlation id.
+	// KeyStays means that neither the key nor the correlation id of the operation is sent to other services.
 	KeyStays Downstream = iota
 
-	// KeyInBaggage sends the key and the correlation id in the OpenTelemetry baggage, as once.key and once.correlation_id. Every service that
-	// propagates baggage also sends the key and the id to the services that it calls.
+	// KeyInBaggage sends the key and the correlation id in the OpenTelemetry baggage, as the members once.key and once.correlation_id. Every
+	// service that propagates baggage also sends the key and the id to the services that it calls.
 	KeyInBaggage
 
 	// KeyInHeader sends the key and the correlation id in the headers X-Idempotency-Key and X-Correlation-Id of requests of a [retryhttp.Transport]
-	// whose Tracer is the Telemetry. Requests that have such a header or an Idempotency-Key are not changed. Many services, also those with package
-	// oncehttp, use X-Idempotency-Key as the key of the request. All requests of one operation to such a service then have the same key. So use
-	// KeyInHeader only if a handler makes one call to each service.
+	// whose Tracer is the Telemetry. A request that already has one of these headers or an Idempotency-Key is not changed. Many services, also
+	// services with package oncehttp, use X-Idempotency-Key as the key of the request. With KeyInHeader, all requests of one operation to a service
+	// that uses X-Idempotency-Key have the same key. So use KeyInHeader only if a handler makes only one call to each service.
 	KeyInHeader
 )
 

@@ -24,8 +24,9 @@ const maxLinks = 128
 // outcomeKey is the outcome of a message.
 const outcomeKey = attribute.Key("once.outcome")
 
-// OutboxSpan implements [outbox.Tracer]. OutboxSpan starts a span "send {topic}" for each call of Publish. The span links to the spans in which
-// the first 128 messages were added; outbox.Config.Trace has stored these spans.
+// OutboxSpan implements [outbox.Tracer]. OutboxSpan starts a span with the name "send {topic}" for each call of Publish. The new span links to
+// the spans in which the first 128 messages of the call were added to the outbox. The function outbox.Config.Trace gives the outbox the trace
+// context to store with each message.
 func (t *Telemetry) OutboxSpan(ctx context.Context, messages []message.Message) (_ context.Context, end func(errs []error)) {
 	topic, traces, ids := messages[0].Topic, make([]string, len(messages)), make([]string, len(messages))
 	for i := range messages { // copied, because Publish may change the messages
@@ -67,9 +68,9 @@ func errorTypeOf(err error) attribute.KeyValue {
 	return semconv.ErrorType(err)
 }
 
-// InboxSpan implements [inbox.Tracer]. InboxSpan starts a span "process {topic}" for each run of a handler, and for each message for which no
-// handler runs, such as a duplicate. The span is a child of the span in the context, and links to the span in Message.Trace, which is the
-// span of the sender.
+// InboxSpan implements [inbox.Tracer]. InboxSpan starts a span with the name "process {topic}" for each run of a handler, and for each
+// message for which no handler runs, such as a duplicate. The new span is a child of the span in ctx, and links to the span of the sender,
+// which is in Message.Trace.
 func (t *Telemetry) InboxSpan(ctx context.Context, s inbox.Span) (_ context.Context, end func(error)) {
 	attrs := append(t.messaging("process", s.Message.Topic), semconv.MessagingOperationTypeProcess,
 		semconv.MessagingConsumerGroupName(s.Consumer), semconv.MessagingMessageID(s.Message.ID))

@@ -71,7 +71,8 @@ func (t *Telemetry) TraceStart(ctx context.Context, e once.Event) (_ context.Con
 	return o, traceparent(o.span.SpanContext())
 }
 
-// Observe implements [once.Observer]. Observe writes the event to the span of the operation and to the metrics. The last event ends the span.
+// Observe implements [once.Observer]. Observe writes the event to the span of the operation and to the metrics. The last event of an
+// operation ends the span of the operation.
 func (t *Telemetry) Observe(ctx context.Context, e once.Event) {
 	t.meter.operation(ctx, &e)
 	o := t.operationOf(ctx)

@@ -20,8 +20,8 @@ const (
 	phaseSpan = "phase "
 )
 
-// PhaseStart implements [lease.Tracer]. PhaseStart starts a span "phase {name}" for each phase that runs, as a child of the
-// operation's span.
+// PhaseStart implements [lease.Tracer]. PhaseStart starts a span with the name "phase {name}" for each phase that runs, as
+// a child of the operation's span.
 func (t *Telemetry) PhaseStart(ctx context.Context, p lease.Phase) (_ context.Context, end func(error)) {
 	ctx, span := t.tracer.Start(ctx, phaseSpan+p.Name, trace.WithAttributes(phaseKey.String(p.Name), callsKey.Bool(p.Call)))
 	return ctx, func(err error) {

@@ -23,9 +23,10 @@ const (
 // ctx.
 func (t *Telemetry) SagaTrace(ctx context.Context) string { return Trace(ctx) }
 
-// SagaSpan implements [saga.Tracer]. SagaSpan starts a span "saga {name}" for each run of a saga on a node. Its child spans are "step {name}",
-// "undo {name}", "check {name}" and "cancel {name}". A run in the background, for which no caller waits, begins a new trace. The span of each run
-// links to the span in which the saga was started, unless the run's span is a child of that span.
+// SagaSpan implements [saga.Tracer]. SagaSpan starts a span with the name "saga {name}" for each run of a saga on a node. The child spans of a
+// run have the names "step {name}", "undo {name}", "check {name}" and "cancel {name}". A run in the background, for which no caller waits, begins
+// a new trace. The span of each run links to the span in which the saga was started, unless the span of the run is already a child of the span in
+// which the saga was started.
 func (t *Telemetry) SagaSpan(ctx context.Context, s saga.Span) (_ context.Context, end func(how string, err error)) {
 	name, options := string(s.Kind)+" "+s.Step, []trace.SpanStartOption{trace.WithAttributes(sagaKey.String(s.Saga))}
 	if s.Kind != saga.SpanRun {

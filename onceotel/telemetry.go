@@ -27,18 +27,20 @@ type Config struct {
 	// MeterProvider makes the metrics. Default: [otel.GetMeterProvider].
 	MeterProvider metric.MeterProvider
 
-	// Gauges is a watch. Telemetry exports the last values of the watch as metrics of the MeterProvider.
-	// Default: nil, no gauges.
+	// Gauges is a watch, which reads values such as the number of waiting messages from time to time.
+	// Telemetry exports the last values of the watch as metrics of the MeterProvider. Default: nil, no
+	// gauges.
 	Gauges *gauge.Watch
 
 	// Broker is the value of the attribute messaging.system in the spans of messages, as the semantic conventions spell it: "kafka", "nats",
-	// "rabbitmq". Default: "once", for messages that are sent without a broker.
+	// "rabbitmq". Default: "once", which is right if messages are sent without a broker.
 	Broker string
 
 	// Propagator writes the trace context into the headers of requests of a retryhttp.Transport. Default: the headers traceparent and baggage.
 	Propagator propagation.TextMapPropagator
 
-	// Downstream says how the key of an operation is sent to the services that its handler calls. Default: KeyStays, the key is not sent.
+	// Downstream says how the key of an operation is sent to the services that the handler of the operation calls. Default: KeyStays, the
+	// key is not sent.
 	Downstream Downstream
 
 	// DownstreamKey returns the key that Downstream sends. The parameter ctx is the context with which [once.Do] was called. Default:
@@ -47,7 +49,7 @@ type Config struct {
 }
 
 // Telemetry is an observer of engines that makes a span for each operation, and records metrics. Telemetry is also the tracer of relays,
-// inboxes, sagas and the other parts: see package telemetry. All engines of a process can share one Telemetry.
+// inboxes, sagas and other components: see package telemetry. All engines of a process can share one Telemetry.
 type Telemetry struct {
 	cfg    Config
 	tracer trace.Tracer
@@ -59,8 +61,7 @@ var (
 	_ telemetry.Tracer = (*Telemetry)(nil)
 )
 
-// New returns a Telemetry. New returns an error if cfg.MeterProvider cannot make the
-// metrics.
+// New returns a Telemetry. New returns an error if cfg.MeterProvider fails to make a metric.
 func New(cfg Config) (*Telemetry, error) {
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = otel.GetTracerProvider()
@@ -85,7 +86,8 @@ func New(cfg Config) (*Telemetry, error) {
 	return &Telemetry{cfg: cfg, tracer: cfg.TracerProvider.Tracer(name), meter: m}, nil
 }
 
-// Trace returns the W3C traceparent of the span in ctx, or "" if ctx has no span. Use Trace as outbox.Config.Trace, and to set once.Operation.Trace.
+// Trace returns the W3C traceparent of the span in ctx, or "" if ctx has no span. Set the field Trace of outbox.Config to the function Trace, and
+// set the field Trace of once.Operation to a result of Trace.
 func Trace(ctx context.Context) string { return traceparent(trace.SpanContextFromContext(ctx)) }
 
 // traceparent returns sc in the form that is stored with operations and messages.

@@ -51,7 +51,8 @@ func (t *Telemetry) CallEvent(ctx context.Context, e retry.Event) {
 }
 
 // AttemptSpan implements [retryhttp.Tracer]. AttemptSpan starts a span of kind CLIENT for each attempt, and writes the trace context of the span
-// into the header of the request. The Base of the transport must not make spans itself, as a transport of package otelhttp would.
+// into the header of the request. The Base of the transport must not make spans itself, so do not use a transport of package otelhttp as the
+// Base.
 func (t *Telemetry) AttemptSpan(req *http.Request) (_ *http.Request, end func(*http.Response, error)) {
 	attrs := attributesOf(req)
 	if n := retryhttp.ResendCount(req.Context()); n > 0 {
@@ -79,7 +80,7 @@ func (t *Telemetry) AttemptSpan(req *http.Request) (_ *http.Request, end func(*h
 }
 
 // Do is [retry.Do] with a span for the call, and a child span for each attempt. The parameter name is the name of the spans; use a small
-// number of names. Do itself records no metrics. To record metrics, set p.Observe: see [retry.Metrics].
+// number of names. Do records no metrics. To record metrics, set p.Observe to the function that [retry.Metrics] returns.
 func (t *Telemetry) Do(ctx context.Context, name string, p *retry.Policy, fn func(ctx context.Context, attempt int) error) error {
 	var own retry.Policy
 	if p != nil {

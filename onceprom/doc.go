@@ -5,6 +5,7 @@
 //	tel := telemetry.Telemetry{Logger: logger, Metrics: metrics} // its methods fill the configuration of every part
 //	engine := once.New(store, tel.Engine(once.Config{}))
 //
-// docs/observability.md lists the metrics. Keys, scopes and tenants are never labels. A label has at most 100 values; further values are counted as
-// "other". Histograms have classic buckets, and also native buckets for servers that scrape native histograms.
+// docs/observability.md lists the metrics. Keys, scopes and tenants are never labels. Each label has at most 100 different values; if a label gets
+// further values, they are counted as the value "other". Histograms have classic buckets, and also native buckets for servers that scrape native
+// histograms.
 package onceprom

@@ -17,12 +17,13 @@ import (
 
 // Config configures [Metrics].
 type Config struct {
-	// Gauges is a watch whose last values are exported. Default: nil, no gauges.
+	// Gauges is a watch, which reads values such as the number of waiting messages from time to time. Metrics exports
+	// the last values of the watch. Default: nil, no gauges.
 	Gauges *gauge.Watch
 
-	// TraceID returns the id of the trace that ctx belongs to, for the exemplars of histograms. It returns "" if ctx has no trace, or if the trace is
-	// not sampled. An id that is too long for an exemplar is left out. Default: the trace that is stored with the operation, if this call has
-	// executed the operation.
+	// TraceID returns the id of the trace that ctx belongs to, for the exemplars of histograms. TraceID returns "" if ctx has no trace, or if the
+	// trace is not sampled. If an id is too long for an exemplar, the id is not exported. Default: the id of the trace that is stored with the
+	// operation, if the call that is measured has executed the operation.
 	TraceID func(ctx context.Context) string
 }
 
@@ -46,7 +47,7 @@ var (
 	_ instrument.Recorder  = (*Metrics)(nil)
 )
 
-// New returns a Metrics. Register it with a Prometheus registry.
+// New returns a Metrics. Register the returned Metrics with a Prometheus registry.
 func New(cfg Config) *Metrics {
 	m := &Metrics{cfg: cfg, gauges: map[string]*prometheus.Desc{}}
 	for i, in := range instrument.All {
@@ -143,7 +144,8 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. For gauges it takes the last values of the watch, and calls no source.
+// Collect implements [prometheus.Collector]. For gauges, Collect takes the last values of the watch Config.Gauges, and
+// does not read new values.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for i := range instrument.All {
 		m.collector(i).Collect(to)

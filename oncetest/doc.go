@@ -12,10 +12,11 @@
 //		})
 //	}
 //
-// [HTTP], [Do], [Lease] and [Inbox] first send requests without a fault, to learn the effects of one request: the numbers of rows in all tables, the
-// sums of numeric columns, and messages. Then [HTTP], [Do], [Lease] and [Inbox] cause one fault in each further request. Each request with a fault
-// is sent again until it has a final answer, and then one more time. At the end the effects must equal the effects of one request, and all final
-// answers to a request must be the same. Each fault is a subtest.
+// The functions [HTTP], [Do], [Lease] and [Inbox] first send requests without a fault, to measure the effects of one request: the changes of the
+// numbers of rows in all tables, of the sums of numeric columns, and of the messages. Then HTTP, Do, Lease and Inbox cause one fault in each further
+// request. Each request with a fault is sent again until it has a final answer, and then one more time. After a request with a fault, the effects of
+// all its attempts together must equal the effects of one request without a fault, and all final answers to the request must be the same. The test
+// runs one subtest for each fault.
 //
 // [WithTx] and [InTx] are for tests of one handler without faults: the handler works in a transaction that the test rolls back.
 //

@@ -14,7 +14,7 @@ import (
 )
 
 // Open is [sqlstore.Open] with connections that belong to the process p, so that the test can make these connections fail. Every call of the
-// driver that may change something counts as a write. Use Open for SQLite. For a driver with a dial function, use [Process.Dial] instead.
+// driver that may change data counts as a write. Use Open for SQLite. For a driver with a dial function, use [Process.Dial] instead.
 func (p *Process) Open(driverName, dataSourceName string) *sql.DB {
 	p.suite.tb.Helper()
 	plain, err := sqlstore.Open(driverName, dataSourceName)
@@ -51,7 +51,7 @@ func (c dsnConnector) Connect(context.Context) (driver.Conn, error) { return c.d
 func (c dsnConnector) Driver() driver.Driver                        { return c.driver }
 
 // Connector returns a connector whose connections belong to the process p, so that the test can make these connections fail. Pass the returned
-// connector to [sqlstore.OpenDB] or [sql.OpenDB]. Every call of the driver that may change something counts as a write.
+// connector to [sqlstore.OpenDB] or [sql.OpenDB]. Every call of the driver that may change data counts as a write.
 func (p *Process) Connector(base driver.Connector) driver.Connector { return &connector{base, p} }
 
 type connector struct {

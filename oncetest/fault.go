@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// Fault is a kind of fault that a test causes. A write is a driver call, a request or a packet that may change something
-// outside of the process.
+// Fault is a kind of fault that a test causes. In the descriptions of the faults, a write is a call of a database
+// driver, a request or a packet that may change something outside of the process.
 type Fault string
 
-// The constants are the kinds of faults, in the order in which a test causes them.
+// These constants are all kinds of faults, in the order in which a test causes the faults.
 const (
 	FaultConcurrent  Fault = "concurrent"         // the same request is sent eight times at the same time
-	FaultMismatch    Fault = "mismatch"           // another request is sent with the key of an earlier request
-	FaultStore       Fault = "store fails"        // a call does not reach the store, the store refuses it, or its answer is lost; see [Store]
+	FaultMismatch    Fault = "mismatch"           // a different request is sent with the key of an earlier request
+	FaultStore       Fault = "store fails"        // a call does not reach the store, the store refuses the call, or the answer to the call is lost; see [Store]
 	FaultStatement   Fault = "statement refused"  // the database refuses a statement of the handler, and the connection stays open; see [Store]
 	FaultNotSent     Fault = "write not sent"     // a connection breaks before a write; see [Process]
-	FaultNotAnswered Fault = "write not answered" // a connection breaks after a write and before its answer
+	FaultNotAnswered Fault = "write not answered" // a connection breaks after a write and before the answer to this write
 	FaultDeath       Fault = "death"              // the process dies after a write, and another process continues
 )
 

@@ -19,16 +19,16 @@ import (
 // Service describes an [HTTP] service that the function [HTTP] tests.
 type Service struct {
 	// Start starts the service, as the main function of the service does. Start opens all connections of the service with methods of p. Start is
-	// called again after each death of the process. If the service keeps something in memory, create it in Start. If something outlives a
-	// process, such as a file, a database or a [Provider], create it outside of Start.
+	// called again after each death of the process. Create all objects that the service keeps in memory in Start. Create objects that outlive a
+	// process, such as a file, a database or a [Provider], outside of Start.
 	Start func(p *Process) http.Handler
 
-	// Request returns a request that takes effect. The request has no key; the test adds a key. All requests that the function returns must be
+	// Request returns a request that takes effect. The request has no key; the test adds a key. All requests that Request returns must be
 	// equal.
 	Request func() *http.Request
 
-	// Other returns a request that also takes effect, but differs from the result of Request. The test of [FaultMismatch] uses Other. Default: the
-	// result of Request with one digit of its body changed, or with one letter changed if the body has no digit.
+	// Other returns a request that also takes effect, but is different from the result of Request. For [FaultMismatch] the test sends the request
+	// that Other returns. Default: the result of Request with one digit of its body changed, or with one letter changed if the body has no digit.
 	Other func() *http.Request
 
 	// Header is the name of the header that carries the key. Default: Idempotency-Key.
@@ -40,8 +40,8 @@ type Service struct {
 	Skip     []Fault               // the faults that are not tried
 }
 
-// HTTP tests the service s: see the package documentation. Each new request has a new key, and its retries have the same key. An answer is final
-// unless its status is 5xx, 408, 409, 425 or 429.
+// HTTP tests the service that s describes: see the package documentation. Each new request has a new key, and its retries have the same key. An
+// answer is final unless its status is 5xx, 408, 409, 425 or 429.
 func HTTP(t testing.TB, s Service) {
 	t.Helper()
 	tests := suite{settings: settings{s.Database, s.Count, s.Ignore, s.Skip}, tb: t}

@@ -9,12 +9,12 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// InTx returns a store that writes everything in tx, a transaction of the test: operations, leases, and the messages of an outbox. The store
-// commits nothing, so nothing is left after the test has rolled back tx. Pass the returned store to once.New, lease.InTx and outbox.New in place of
-// s. The store s must be a sqlstore or a pgxstore.
+// InTx returns a store that writes everything in tx, a transaction of the test: operations, leases, and the messages of an outbox. The returned
+// store commits nothing, so none of its writes is left after the test has rolled back tx. Pass the returned store to once.New, lease.InTx and
+// outbox.New in place of s. The store s must be a sqlstore or a pgxstore.
 //
-// Only one goroutine may use a transaction at a time, so do not make calls concurrently. InTx causes no faults; use [HTTP]
-// for a test with faults.
+// Only one goroutine at a time may use a transaction, so do not call the methods of the returned store concurrently. InTx
+// causes no faults; use [HTTP] for a test with faults.
 func InTx[TX any](s store.Store[TX], tx TX) interface {
 	store.Store[TX]
 	store.Joiner[TX]

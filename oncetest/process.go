@@ -12,8 +12,8 @@ import (
 	"github.com/oncelib/once/store/storetest"
 )
 
-// Process represents one process that runs the handler, from its start to its death. The handler opens its connections with the methods of Process.
-// So the test sees each write. The test can lose a write or the answer to a write, and can end the process at a write.
+// Process represents one process that runs the handler, from its start to its death. The handler opens its connections with the methods of Process,
+// so that the test sees each write. The test can drop a write or the answer to a write, and can end the process at a write.
 type Process struct {
 	suite *suite
 	died  chan struct{}
@@ -94,7 +94,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // Store returns a store that wraps s. Pass the returned store to once.New and lease.InTx. The test makes some calls of the returned store fail, and
-// refuses some SQL statements of the handler. Effects are counted in the database of s.
+// refuses some SQL statements of the handler. The test counts effects in the database of s.
 func Store[TX any](p *Process, s store.Store[TX]) store.Store[TX] {
 	f := storetest.NewFaults(s)
 	p.mu.Lock()

@@ -15,7 +15,8 @@ type ProviderConfig struct {
 	// earlier answer, and the request has no further effect.
 	Dedupes bool
 
-	// Answer returns the answer to the request that has effect number n. The first effect has the number 1. Default: 200 and {"id":n}.
+	// Answer returns the answer to a request that has an effect. The parameter n is the number of this effect; the first effect has
+	// the number 1. Default: the status 200 and the body {"id":n}.
 	Answer func(n int, r *http.Request, body []byte) (status int, answer []byte)
 }
 
@@ -39,8 +40,8 @@ type providerAnswer struct {
 	body    []byte
 }
 
-// NewProvider returns a provider. If the provider is passed to [Process.Transport], the test of that process reports the errors of the provider.
-// Otherwise the provider reports its errors to tb.
+// NewProvider returns a provider. If the provider is passed to [Process.Transport], the test that runs the process reports the errors of the
+// provider. A provider that is not passed to Process.Transport reports its errors to tb.
 func NewProvider(tb testing.TB, cfg ProviderConfig) *Provider {
 	tb.Helper()
 	if cfg.Answer == nil {
@@ -58,7 +59,8 @@ func (p *Provider) Effects() int {
 	return p.effects
 }
 
-// LoseAnswers makes the provider lose the answers to the next n requests. A request whose answer is lost still takes effect.
+// LoseAnswers makes the provider drop the answers to the next n requests. A request whose answer is dropped still takes
+// effect.
 func (p *Provider) LoseAnswers(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +78,7 @@ func (p *Provider) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// ServeHTTP implements [http.Handler]. If LoseAnswers was called and the answer must be lost, ServeHTTP breaks the connection.
+// ServeHTTP implements [http.Handler]. If LoseAnswers says that the answer is dropped, ServeHTTP breaks the connection.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.serve(w, r) != nil {
 		panic(http.ErrAbortHandler)

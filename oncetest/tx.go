@@ -17,7 +17,7 @@ import (
 )
 
 // WithTx returns a context from which oncehttp.Tx, oncegrpc.Tx and onceconnect.Tx return tx. Use WithTx to test a handler without the middleware
-// that opens its transaction.
+// that begins its transaction.
 func WithTx[TX any](t testing.TB, ctx context.Context, tx TX) context.Context { //nolint:revive // the test comes first
 	t.Helper()
 	if any(tx) == nil {
@@ -26,8 +26,9 @@ func WithTx[TX any](t testing.TB, ctx context.Context, tx TX) context.Context { 
 	return testtx.With(ctx, tx)
 }
 
-// RequireMessage fails and ends the test unless exactly one message in the outbox matches want. RequireMessage compares only the fields of want
-// that are not zero: Topic, Key, Type, ID, Source, Seq, Trace, Headers and Payload. RequireMessage returns the message.
+// RequireMessage fails and ends the test unless exactly one message in the outbox matches want. RequireMessage compares the fields Topic, Key,
+// Type, ID, Source, Seq, Trace, Headers and Payload, but only the fields that are not zero in want. RequireMessage returns the message that
+// matches.
 func RequireMessage[TX any](t testing.TB, box *outbox.Box[TX], want message.Message) message.Message {
 	t.Helper()
 	var found []message.Message
@@ -98,8 +99,8 @@ func described(m message.Message) string {
 // advances are the times of an operation that Advance moves into the past.
 var advances = []string{"lease_until", "expires_at"}
 
-// Advance makes all leases and retentions in the store s end earlier by d, as if the time d had passed. So tests need not wait until a lease ends
-// or a result expires. The clock of the store does not change, so later operations have the real time.
+// Advance makes all leases and retentions in the store s end earlier by d, as if the time d had passed. So a test need not wait until a lease
+// ends or a result expires. Advance does not change the clock of the store, so operations after Advance have the real time.
 func Advance(t testing.TB, s store.Operations, d time.Duration) {
 	t.Helper()
 	if clock, ok := store.As[interface{ Advance(d time.Duration) }](s); ok { // as memstore has

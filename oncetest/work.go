@@ -15,8 +15,8 @@ import (
 // Work describes a function that must take effect once, for [Do] and [Lease].
 type Work struct {
 	// Start opens the databases and clients that the work needs, with methods of p. Start returns a function that does the work of an operation,
-	// for example with [once.Do]. For one operation, each call of this function must return the same value. Start is called again after each
-	// death of the process.
+	// for example with [once.Do]. If the function that Start returns is called again for the same operation, the function must return the same
+	// value. Start is called again after each death of the process.
 	Start func(p *Process) func(ctx context.Context, op once.Operation) (any, error)
 
 	Database sqlplane.Database     // as in [Service]
@@ -25,14 +25,15 @@ type Work struct {
 	Skip     []Fault               // as in [Service]
 }
 
-// Do tests the function w: see the package documentation. Each new operation has a new key. For [FaultMismatch], Do calls the function with the same
-// key and another fingerprint.
+// Do tests the function that w describes: see the package documentation. Each new operation has a new key. For [FaultMismatch], Do calls the
+// function with the key of an earlier operation and another fingerprint.
 func Do(t testing.TB, w Work) {
 	t.Helper()
 	w.suite(t).run()
 }
 
-// Lease is [Do] for work under a lease. The test fails if no process has taken over the work of a process that has died.
+// Lease does the same as [Do], for work that holds a lease. The test also fails if no process takes over the work of a
+// process that has died.
 func Lease(t testing.TB, w Work) {
 	t.Helper()
 	s := w.suite(t)
@@ -87,7 +88,7 @@ func classified(value any, err error) answer {
 	return answer{text: err.Error()}
 }
 
-// Consumer describes a function that applies messages, for [Inbox].
+// Consumer describes a function that applies messages. The function [Inbox] tests a Consumer.
 type Consumer struct {
 	// Start opens the databases and clients that the consumer needs, with methods of p. Start returns a function that handles one delivery of a
 	// message, for example with inbox.Inbox.Handle. Start is called again after each death of the process.
@@ -102,8 +103,8 @@ type Consumer struct {
 	Skip     []Fault               // as in [Service]
 }
 
-// Inbox tests the consumer c: see the package documentation. Each message is delivered until the consumer returns no error, and then one more time.
-// Inbox does not try [FaultMismatch].
+// Inbox tests the consumer that c describes: see the package documentation. Each message is delivered until the consumer returns no error, and then
+// one more time. Inbox does not cause [FaultMismatch].
 func Inbox(t testing.TB, c Consumer) {
 	t.Helper()
 	s := suite{settings: settings{c.Database, c.Count, c.Ignore, c.Skip}, tb: t}

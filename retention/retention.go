@@ -1,12 +1,13 @@
-// Package retention deletes finished operations whose retention is over. The package uses small transactions
-// with pauses between them, so that it hardly slows requests down.
+// Package retention deletes finished operations whose retention is over. The package deletes in small
+// transactions with pauses between them, so that requests are hardly slowed down.
 //
 //	sweeper := retention.New(engine.Store(), retention.Config{})
 //	go sweeper.Run(ctx)
 //
-// An engine treats an operation as absent as soon as the operation's retention has passed. The later deletion
-// of the row only frees space. Every node may run a sweeper: the sweepers share the work, and do not wait for
-// each other. Operations that are running, or whose outcome is unknown, are never deleted.
+// When the retention of an operation has passed, an engine treats the operation as absent, even if its row
+// still exists. So the deletion of the operation's row only frees space. Every node may run a sweeper: the
+// sweepers share the work, and do not wait for each other. Operations that are running, or whose outcome is
+// unknown, are never deleted.
 package retention
 
 import (
@@ -22,7 +23,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// These are the defaults of [Config].
+// These constants are the defaults of the fields of [Config].
 const (
 	DefaultBatch         = 100
 	DefaultBatchArchived = 5000 // with Archive; higher than without Archive, because each batch costs a few flushes of the disk, but locks no rows during the flushes
@@ -32,28 +33,30 @@ const (
 
 // Config configures a [Sweeper]. The zero value is ready to use.
 type Config struct {
-	// Batch is how many rows one transaction deletes at most. While transactions are slow, because the database
-	// is busy, the sweeper uses smaller batches. With Archive, the sweeper begins with small batches, makes the
-	// batches larger while the archive is quick, and halves the batches after an error. On SQL databases, a
-	// batch for the archive also ends after 8 MiB, because its rows are in memory. Default 100; with Archive
-	// 5,000.
+	// Batch is the largest number of rows that one transaction deletes. While transactions are slow, because
+	// the database is busy, the sweeper uses smaller batches. With Archive, the sweeper begins with small
+	// batches, makes the batches larger while the archive is quick, and halves the batches after an error. On
+	// SQL databases, a batch for the archive also ends after 8 MiB, because the rows of the batch are in
+	// memory. Default: 100; if Archive is set, 5,000.
 	Batch int
 
-	// Rate is how many rows are deleted in a second at most. Whatever Rate is, the sweeper pauses for at least
-	// half of the time. If the store reports that other transactions could write during a part of the sweeper's
-	// transaction, this part counts as a pause. Use a lower rate for MariaDB and MySQL servers with few cores,
-	// where deleting a row costs several times as much as on PostgreSQL. Default 10,000.
+	// Rate is the largest number of rows that the sweeper deletes in a second. Whatever Rate is, the sweeper
+	// pauses for at least half of the time. If the store reports that other transactions were able to write
+	// during a part of the sweeper's transaction, this part of the time counts as a pause. Use a lower rate
+	// for MariaDB and MySQL servers with few cores, because on these servers the deletion of a row costs
+	// several times as much as on PostgreSQL. Default: 10,000.
 	Rate int
 
-	// Every is how long [Sweeper.Run] pauses when no expired rows are left. The pause varies at random by up to
-	// half of Every, so that nodes which have started at the same time do not sweep at the same time. Default 1
-	// minute.
+	// Every is the length of the pause of [Sweeper.Run] when no expired rows are left. The pause varies at
+	// random by up to half of Every, so that nodes which have started at the same time do not sweep at the same
+	// time. Default: 1 minute.
 	Every time.Duration
 
-	// Archive is called with the rows of a batch before they are deleted; an example is (*archive.Writer).Write.
-	// The rows are deleted only if Archive returns nil. Archive may receive a row twice, because the process may
-	// die before the deletion. Archive and the deletion of a batch have ten minutes together; after ten minutes
-	// the pass over the expired rows ends with an error. Default: rows are deleted without a copy.
+	// Archive is called with the rows of a batch before the rows are deleted; an example of such a function is
+	// the method (*archive.Writer).Write. The rows are deleted only if Archive returns nil. Archive may receive
+	// a row twice, because the process may die after the call of Archive and before the deletion. The call of
+	// Archive and the deletion of a batch together may take ten minutes; after ten minutes the pass over the
+	// expired rows ends with an error. Default: rows are deleted without a copy.
 	Archive func(ctx context.Context, rows []upkeep.Expired) error
 
 	// Observe is called synchronously after each batch and at the end of each pass over the expired rows.
@@ -61,9 +64,9 @@ type Config struct {
 	Observe func(Pass)
 }
 
-// Pass is the progress of one pass: one search for all expired operations, which deletes them.
+// Pass is the progress of one pass. A pass finds all expired operations and deletes them.
 type Pass struct {
-	Rows int           // how many rows were deleted so far
+	Rows int           // the number of rows that the pass has deleted so far
 	Took time.Duration // the time since the pass over the expired operations began, including pauses
 	Over bool          // the pass has ended
 	Err  error         // the error with which the pass has ended early, or nil
@@ -77,7 +80,8 @@ type Sweeper struct {
 }
 
 // New returns a sweeper of s. The store s must implement [upkeep.Sweeper], or wrap a store that implements
-// upkeep.Sweeper. Otherwise, or if cfg is invalid, New panics, because the program has a mistake.
+// upkeep.Sweeper. If s does not implement or wrap an upkeep.Sweeper, or if cfg is invalid, New panics,
+// because the program has a mistake.
 func New(s store.Operations, cfg Config) *Sweeper {
 	sweeper, ok := store.As[upkeep.Sweeper](s)
 	if !ok {
@@ -104,7 +108,7 @@ func New(s store.Operations, cfg Config) *Sweeper {
 	return created
 }
 
-// Sweep deletes all expired operations and returns how many rows it has deleted. At the first error, or when ctx
+// Sweep deletes all expired operations and returns the number of deleted rows. At the first error, or when ctx
 // ends, Sweep returns the number of rows that it has already deleted.
 func (s *Sweeper) Sweep(ctx context.Context) (rows int, err error) {
 	began := time.Now()

@@ -12,8 +12,8 @@ import (
 // firstRetry is the longest pause after a first error. With each further error it doubles, up to Config.Every.
 const firstRetry = time.Second
 
-// Run calls Sweep repeatedly until ctx ends, and returns the error of ctx. Errors of the store are passed to
-// Config.Observe; after an error the pause is longer, and Run continues.
+// Run calls Sweep repeatedly until ctx ends, and returns the error of ctx. Run passes errors of the store to
+// Config.Observe. After an error Run makes a longer pause, and then continues.
 func (s *Sweeper) Run(ctx context.Context) error {
 	retry := firstRetry
 	for pause := rand.N(s.cfg.Every/10 + 1); ; {

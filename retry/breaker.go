@@ -8,12 +8,12 @@ import (
 // Breaker prevents attempts while a destination is down. Before an attempt, the caller calls Allow. After the attempt, the caller calls the function
 // that Allow has returned, with the outcome of the attempt.
 //
-// The TwoStepCircuitBreaker of gobreaker has almost the same methods, but uses another type for the outcome. Package retry/breaker makes a Breaker
-// of a TwoStepCircuitBreaker. For failsafe-go's CircuitBreaker, implement Allow with TryAcquirePermit, and return a function that calls
-// RecordSuccess or RecordFailure.
+// The type TwoStepCircuitBreaker of the library gobreaker has almost the same methods as a Breaker, but uses another type for the outcome of an
+// attempt. Package retry/breaker converts a TwoStepCircuitBreaker to a Breaker. For the type CircuitBreaker of the library failsafe-go, write a
+// method Allow that calls TryAcquirePermit, and that returns a function which calls RecordSuccess or RecordFailure.
 type Breaker interface {
-	// Allow returns an error if no attempt may be made now. If err is nil, the caller must call done exactly once after the attempt. Any goroutine
-	// may call done.
+	// Allow returns an error if the breaker allows no attempt now. If err is nil, the caller must call done exactly once after the attempt. Any
+	// goroutine may call done.
 	Allow() (done func(Health), err error)
 }
 

@@ -3,24 +3,26 @@ package retry
 import "sync/atomic"
 
 // Budget allows retries in proportion to successes. A Budget is a token bucket that is full at the beginning. A retry takes one token, and a
-// success puts a tenth of a token back: see Percent. While a destination is healthy, every failure can be retried. When the destination is down,
-// retries stop after Burst retries; retries start again when requests succeed again.
+// success puts a tenth of a token back: see Percent. While a destination is healthy, the budget allows a retry of every failure. While a
+// destination is down, the budget allows only Burst retries; the budget allows further retries when requests succeed again.
 //
-// Timeouts have a stricter rule. After a timeout, the destination may still work on the request, and a retry adds to the load of the destination.
-// So a request that timed out is not retried if at least three other requests have timed out at other times. Requests that timed out earlier count
-// if they timed out after the last success. Requests that were sent later count if none of the later requests has succeeded: see [Budget.Begin].
-// "At other times" means that the two times differ by at least half of the timeout of the failed attempt. So if a server hangs only for a moment,
-// and several requests time out together, these requests are retried as far as the budget allows.
+// For a request that timed out, the rule is stricter than for other failures. After a timeout, the destination may still work on the request, and
+// a retry adds to the load of the destination. So a request that timed out is not retried if the budget counts at least three other requests
+// without an answer. The budget counts a request that timed out earlier, if no request has succeeded since then. The budget also counts a request
+// that was sent later than the failed attempt, if no request that was sent later has succeeded: see [Budget.Begin]. The budget counts only
+// requests that are earlier or later than the failed attempt by at least half of the timeout of the failed attempt. So if a server hangs only for
+// a moment, and several requests time out at the same time, each of these requests is retried if the budget has enough tokens.
 //
-// A rate limit is not an outage. If a server answers with a rate limit and a time, the server expects a retry at that time: see [ClassRateLimited].
-// Retries after a rate limit have a second bucket with five times Burst tokens, and each success puts one token back. So workers that share a quota
-// can all retry. But if a server refuses every request, the retries stop when the second bucket is empty.
+// A rate limit is not an outage. If a server refuses a request because of a rate limit, and the answer contains a time, the server expects a retry
+// at that time: see [ClassRateLimited]. Retries after a rate limit take their tokens from a second bucket, which has five times Burst tokens, and
+// each success puts one token back into the second bucket. So workers that share a quota can all retry. If a server refuses every request because
+// of a rate limit, the retries stop when the second bucket is empty.
 //
-// Use one budget for each destination. Every request that is sent again for the same intent must take from this budget: retries, hedges
-// and redeliveries. The zero value is ready to use. Any number of goroutines may share a Budget.
+// Use one budget for each destination. Every request that is sent again for the same intent (a retry, a hedge or a redelivery) must
+// take its price from the budget of its destination. The zero value is ready to use. Any number of goroutines may share a Budget.
 type Budget struct {
-	// Percent is how many retries a hundred successes pay for. Default: 10. If Percent is negative, successes pay for no
-	// retries.
+	// Percent is the number of retries that a hundred successes allow. Default: 10. If Percent is negative, successes
+	// allow no retries.
 	Percent int
 
 	// Burst is the number of retries that are allowed without a success between them. Choose a small Burst, because in an outage every process
@@ -39,7 +41,8 @@ type Budget struct {
 // shared is the budget of the calls without a budget of their own.
 var shared = Budget{name: "(default)"}
 
-// Succeed returns tokens to the budget. [Do] calls Succeed; callers of [Policy.Next] must call Succeed after each attempt that has succeeded.
+// Succeed puts tokens back into the budget after a success. [Do] calls Succeed; callers of [Policy.Next] must call Succeed after each attempt
+// that has succeeded.
 func (b *Budget) Succeed() {
 	if b.used.Load()|b.failing.Load()|b.limited.Load() > 0 { // if all are zero, this is only a read, because callers on all cores share the cache line
 		b.earn()
@@ -67,7 +70,8 @@ func giveBack(used *atomic.Int64, n int64) {
 }
 
 // Spend takes the price of another attempt after a failure of class c, and reports whether the budget had enough tokens. [Do] and [Policy.Next] call
-// Spend. If a program repeats requests without these functions, such as a relay that redelivers messages, the program calls Spend itself.
+// Spend. A program that repeats requests without Do and Policy.Next, such as a relay that redelivers messages, must call Spend before each
+// repetition.
 func (b *Budget) Spend(c Class) bool { return b.payFor(c, 0) }
 
 // allow reports whether another attempt may follow the failed attempt f, and takes its price.
@@ -125,7 +129,7 @@ type BudgetState struct {
 	Destination string
 	Left        float64 // retries that are allowed now; meaningless if Burst is negative
 	Burst       int
-	Failing     int    // calls that were given up without an answer since the last success
+	Failing     int    // the number of calls since the last success that were given up without an answer
 	Spent       uint64 // retries that were allowed since the start of the process
 	Refused     uint64 // retries that were refused since the start of the process
 }

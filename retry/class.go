@@ -7,7 +7,7 @@ import (
 )
 
 // Class is the kind of a failed attempt. The class decides whether and when another attempt follows, and
-// what this attempt costs.
+// what the next attempt takes from the budget.
 type Class uint8
 
 const (
@@ -15,7 +15,7 @@ const (
 	ClassTransient                // the attempt had no effect, for example because no connection was made, and the next attempt may succeed
 	ClassThrottled                // the attempt had no effect, because the server is overloaded
 	ClassInFlight                 // an earlier attempt of the same intent is still running
-	ClassUnseen                   // the server has provably not read the request: the first re-send is immediate and costs a tenth of a retry
+	ClassUnseen                   // the server has provably not read the request: the request is sent again immediately, and the first time the request takes only a tenth of a retry from the budget
 	ClassFinal                    // another attempt would fail in the same way
 	ClassRateLimited              // the attempt had no effect: the caller has used up its quota, and the answer says when to try again
 )
@@ -116,9 +116,11 @@ func classifyClassed(e classed) (Class, time.Duration) {
 // classOf returns the class with this name. A name from a newer version is ClassUnknown.
 func classOf(name string) Class { return Class(max(0, slices.Index(classes[:], name))) }
 
-// Permanent marks err as permanent: another attempt would fail, too. Permanent(nil) returns nil. After a permanent error, [Do] does not try again,
-// and returns err itself. An inbox stores the message as a dead letter at once. An outbox relay does not deliver the message again, and the later
-// messages with the same ordering key wait until an operator decides.
+// Permanent marks err as permanent: another attempt would fail, too. Permanent(nil) returns nil. If the function that was passed to [Do] returns
+// a permanent error, Do makes no further attempt, and returns the permanent error. If the handler of an inbox returns a permanent error, the
+// inbox stores the message as a dead letter (a message that was given up) without another attempt. If the publisher of an outbox returns a
+// permanent error, the relay does not deliver the message again; the later messages with the same ordering key wait until an operator decides
+// what happens with the refused message.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -134,8 +136,8 @@ type permanentError struct{ error }
 func (e *permanentError) Unwrap() error   { return e.error }
 func (e *permanentError) Retryable() bool { return false }
 
-// After marks err, so that the attempt that returns the marked error is retried, but not before d has passed. The
-// class of the marked error is [ClassThrottled].
+// After wraps err. If an attempt returns the wrapped error, another attempt follows, but not before d has passed.
+// The class of the wrapped error is [ClassThrottled].
 func After(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -143,8 +145,8 @@ func After(err error, d time.Duration) error {
 	return &later{err, d, false}
 }
 
-// AfterLimit marks err as an error of a rate limit. The attempt that returns the marked error is retried, but not before d has
-// passed. The class of the marked error is [ClassRateLimited].
+// AfterLimit wraps err as the error of a rate limit. If an attempt returns the wrapped error, another attempt follows, but not
+// before d has passed. The class of the wrapped error is [ClassRateLimited].
 func AfterLimit(err error, d time.Duration) error {
 	if err == nil {
 		return nil

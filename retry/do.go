@@ -15,11 +15,12 @@ import (
 
 var standard Policy
 
-// Do calls fn until fn returns nil, or until p allows no further attempt. A nil p is the zero [Policy]. Attempts are counted from 1.
+// Do calls fn until fn returns nil, or until p allows no further attempt. If p is nil, Do uses the zero [Policy]. The first attempt
+// has the number 1.
 //
-// If fn returns an error of [ClassFinal], Do makes no further attempt and returns this error unchanged. In all other cases Do returns an *[Error]
-// with the reason, the number of attempts and the last failure. If ctx ends during a pause, Do returns at once. If ctx ends during an attempt, Do
-// waits until fn returns.
+// If fn returns an error of [ClassFinal], Do makes no further attempt and returns this error unchanged. If Do ends without a success and without
+// an error of ClassFinal, Do returns an *[Error] with the reason, the number of attempts and the last failure. If ctx ends during a pause, Do
+// returns at once. If ctx ends during an attempt, Do waits until fn returns.
 func Do(ctx context.Context, p *Policy, fn func(ctx context.Context, attempt int) error) error {
 	if p == nil {
 		p = &standard

@@ -9,23 +9,26 @@
 // function is not safe to repeat, set [Policy.Unsafe].
 //
 // A nil or zero [Policy] means: five attempts; random pauses of at most 100 ms, 200 ms, 400 ms, ... up to 2 s; and a budget that limits retries to a
-// tenth of the successes. Retries end 10 s after the first failure; in package retryhttp these 10 s begin with the call. The budget is on by default
-// because pauses alone do not end an overload: if all callers retry the requests that an overloaded service refuses, the service stays overloaded.
-// For the same reason a timeout is retried while other requests succeed, and not retried while other requests time out too: see [Budget].
+// tenth of the successes. Retries end 10 s after the first failure; in package retryhttp these 10 s begin with the call. Retries are limited by
+// default because pauses alone do not end an overload: if all callers retry the requests that an overloaded service refuses, the service stays
+// overloaded. So that retries do not prolong an overload, a request that timed out is retried while other requests succeed, and is not retried while
+// other requests time out too: see [Budget].
 //
 // # Which failures are retried
 //
-// A failure is classified by the methods of its error, or of an error in its chain:
+// Each failure has a class. The class follows from the methods of the failure's error, or from the methods of another
+// error in the chain of this error:
 //
 //	Retryable() bool             false: [ClassFinal]; true: [ClassUnknown], which is retried
 //	RetryAfter() time.Duration   [ClassThrottled]; the next attempt is not earlier
 //	and RateLimited() bool       true: [ClassRateLimited] instead, if the time is not 0
-//	RetryClass() (class string,  the class of this name; a *once.Error has it, by its code and effect.
+//	RetryClass() (class string,  the class of this name; a *once.Error has this method.
 //	  after time.Duration,         The next attempt is not earlier than after
 //	  causeFirst bool)             true: the class of the cause, if it has one, takes precedence
 //
-// The outermost error in the chain that has one of these methods decides. If no error in the chain has one of these methods, the class is
-// [ClassUnknown]: the attempt may have taken effect. [Permanent], [After] and [AfterLimit] return errors that have the right methods.
+// If several errors in a chain have one of the methods Retryable, RetryAfter and RetryClass, the outermost of these errors decides the
+// class. If no error in a chain has one of the methods Retryable, RetryAfter and RetryClass, the class is [ClassUnknown]: the attempt may
+// have taken effect. The functions [Permanent], [After] and [AfterLimit] return errors that have methods for a class.
 //
 // # HTTP
 //

@@ -15,7 +15,7 @@ const (
 	ReasonTooLate    Reason = "too late"    // the next attempt would begin after the deadline
 	ReasonOverBudget Reason = "over budget" // the budget allows no retry: too few attempts succeeded lately
 	ReasonNotSafe    Reason = "not safe"    // the attempt may have taken effect, and must not take effect twice
-	ReasonNotWhole   Reason = "not whole"   // the body of the request cannot be sent again
+	ReasonNotWhole   Reason = "not whole"   // the body of the request is not available for another attempt
 	ReasonExpired    Reason = "expired"     // the key is so old that the server may have deleted it
 	ReasonCancelled  Reason = "cancelled"   // the context has ended
 	ReasonOpen       Reason = "open"        // the breaker allows no attempt
@@ -55,7 +55,7 @@ var advice = map[Reason]string{
 	ReasonExpired:    "find out the outcome of the first attempt before you use another key",
 }
 
-// Timeout reports whether the cause or the last failure was a timeout, like the method of [net.Error].
+// Timeout reports whether the cause or the last failure was a timeout. The interface [net.Error] has the same method.
 func (e *Error) Timeout() bool {
 	var t interface{ Timeout() bool }
 	return errors.As(errors.Join(e.Cause, e.Last), &t) && t.Timeout()

@@ -7,7 +7,8 @@ import (
 	"github.com/oncelib/once/internal/base/gaugename"
 )
 
-// BudgetGauges is a [gauge.Func] that returns the number of retries that each budget of [Budgets] allows now. Budgets without a limit are left out.
+// BudgetGauges is a [gauge.Func]. For each budget in the list of [Budgets], BudgetGauges returns the number of retries that the budget allows now.
+// BudgetGauges leaves out budgets without a limit.
 func BudgetGauges(context.Context) ([]gauge.Value, error) {
 	var values []gauge.Value
 	for _, b := range Budgets() {

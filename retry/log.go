@@ -5,8 +5,9 @@ import (
 	"log/slog"
 )
 
-// Log returns a function for [Policy].Observe that logs each event to l. Calls that are given up are logged at level Warn, all other events at level
-// Debug. If l is nil, each event is logged by the logger that slog.Default() returns at the time of the event. docs/logs.md lists the attributes.
+// Log returns a function for [Policy].Observe that logs each event to l. If a call is given up, its last event is logged at level Warn. Every other
+// event is logged at level Debug. If l is nil, each event is logged by the logger that slog.Default() returns at the time of the event. docs/logs.md
+// lists the attributes.
 func Log(l *slog.Logger) func(context.Context, Event) {
 	return func(ctx context.Context, e Event) {
 		to, level, said := l, slog.LevelDebug, "retry: "+string(e.Type)

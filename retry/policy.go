@@ -21,8 +21,9 @@ type Policy struct {
 	Cap time.Duration
 
 	// Total limits the time of all retries together. In [Do] the time Total begins with the first failure, because Do does not read the clock
-	// before. So only Timeout and the context limit the first attempt. In package retryhttp the time begins with the call. When Total has passed,
-	// no retry begins, and the context of a running retry ends. Default: 10 s. If Total is negative, only the context limits the retries.
+	// before the first failure. So in Do only Timeout and the context limit the first attempt. In package retryhttp the time Total begins with
+	// the call. When Total has passed, no retry begins, and the context of a running retry ends. Default: 10 s. If Total is negative, only the
+	// context limits the retries.
 	Total time.Duration
 
 	// Timeout limits each attempt, by its context. Default: 0, no limit.
@@ -32,8 +33,8 @@ type Policy struct {
 	// are retried: [ClassTransient], [ClassThrottled], [ClassUnseen] and [ClassRateLimited].
 	Unsafe bool
 
-	// Budget limits retries in proportion to successes. Default: all calls of the process without a budget of their own share one budget.
-	// [BudgetFor] returns a budget for one destination.
+	// Budget limits retries in proportion to successes. Default: one budget, which all calls of the process without a budget of their own
+	// share. [BudgetFor] returns a budget for one destination.
 	Budget *Budget
 
 	// Breaker is asked before each attempt whether the attempt may be made. Default: nil, every attempt may be made.
@@ -51,7 +52,7 @@ type FailedAttempt struct {
 	After   time.Duration // the pause that the server has asked for; 0 if the server has not asked for a pause
 
 	Elapsed  time.Duration // the part of Policy.Total that has passed
-	Deadline time.Duration // when the caller's own time is over, on the same clock as Elapsed; 0 means never
+	Deadline time.Duration // the time at which the time limit of the caller ends, on the same clock as Elapsed; 0 means that the caller has no time limit
 
 	Silent int64 // the result of Budget.Begin if the attempt was given up without an answer; -1 if the attempt was given up and has no number; 0 if the attempt was not given up
 
@@ -60,9 +61,9 @@ type FailedAttempt struct {
 	Random float64 // a random number in [0, 1), from which Next computes the pause
 }
 
-// Next decides what follows a failed attempt. If the result stop is "", another attempt follows, after a pause of the length wait. If stop is not "",
-// no attempt follows. Next does not read a clock, generate random numbers or wait. So a simulation can call Next in the same way as a real program.
-// Next takes the price of the next attempt from the budget. The caller must call [Budget.Succeed] after a success.
+// Next decides whether another attempt follows a failed attempt. If the result stop is "", another attempt follows, after a pause of the length wait.
+// If stop is not "", no attempt follows. Next does not read a clock, generate random numbers or wait. So a simulation can call Next in the same way
+// as a real program. Next takes the price of the next attempt from the budget. The caller must call [Budget.Succeed] after a success.
 func (p *Policy) Next(f FailedAttempt) (wait time.Duration, stop Reason) { return p.next(&f) }
 
 func (p *Policy) next(f *FailedAttempt) (wait time.Duration, stop Reason) {

@@ -27,12 +27,12 @@ type registry struct {
 // two destinations.
 //
 // The process remembers 10,000 destinations. After 10,000 destinations, each new destination replaces another destination, and begins with an empty
-// budget: before its first retry, the new destination needs successes. So a caller gains nothing by inventing so many destinations that the process
-// forgets the first destination: the first destination does not get a full budget again.
+// budget: before its first retry, the new destination needs successes. So a caller that invents many destinations does not get a full budget again
+// for its first destination: a destination that the process has forgotten begins again with an empty budget.
 func BudgetFor(destination string) *Budget { return budgets.get(destination) }
 
-// Budgets returns the states of all budgets of [BudgetFor], and of the budget that calls without a budget share. The states are sorted by
-// destination.
+// Budgets returns the states of all budgets that [BudgetFor] has returned, and the state of the one budget that all calls without a
+// budget of their own share. The states are sorted by destination.
 func Budgets() []BudgetState {
 	states := append(budgets.states(), shared.State())
 	slices.SortFunc(states, func(a, b BudgetState) int { return cmp.Compare(a.Destination, b.Destination) })

@@ -33,11 +33,11 @@ type silence struct {
 	givenUp [heed]time.Duration // when the first failing intents were given up
 }
 
-// Begin returns a number for an attempt that is about to be sent. The parameter at is the current time. All users of a budget must read the time
-// from the same clock, and they can choose any clock. Begin is for callers of [Policy.Next] that have a timeout for each attempt, as package
-// retryhttp has. These callers set the fields Silent, Begun and Now of [FailedAttempt], and after a success they call Answered instead of
-// Succeed. The numbers allow the budget to recognise a destination that answers none of many requests, and to refuse retries to this
-// destination. The function [Do] does not number attempts, and recognises timeouts by context.DeadlineExceeded and os.ErrDeadlineExceeded.
+// Begin returns a number for an attempt that is about to be sent. The parameter at is the current time. All users of one budget must read the
+// time from the same clock; this clock can be any clock. Begin is for callers of [Policy.Next] that have a timeout for each attempt, as package
+// retryhttp has. A caller of Begin sets the fields Silent, Begun and Now of [FailedAttempt], and after a success calls Answered instead of
+// Succeed. With the numbers of the attempts, the budget recognises a destination that answers none of many requests, and refuses retries to
+// this destination. The function [Do] does not number attempts, and recognises timeouts by context.DeadlineExceeded and os.ErrDeadlineExceeded.
 func (b *Budget) Begin(at time.Duration) (number int64) {
 	number = b.begun.Add(1)
 	b.starts[number%heed].Store(int64(at))

@@ -11,8 +11,9 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Check reads the settings of queues. It returns one sentence for each setting that endangers a promise of an outbox or of an inbox, and an error if
-// it cannot read the settings. Check cannot see settings that a policy adds to a queue, nor limits of the server such as max_message_size.
+// Check reads the settings of queues. Check returns one sentence for each setting that endangers a promise of an outbox or of an inbox, and an error
+// if it fails to read the settings. Check does not see the settings that a policy adds to a queue, and does not see limits of the server such as
+// max_message_size.
 func Check(ctx context.Context, conn *Conn, queues ...string) ([]string, error) {
 	var findings []string
 	for _, queue := range queues {
@@ -31,8 +32,9 @@ func Check(ctx context.Context, conn *Conn, queues ...string) ([]string, error) 
 	return findings, nil
 }
 
-// CheckExchange returns one sentence for each setting of an exchange that endangers messages sent to it. CheckExchange does not check the bindings
-// of queues, because AMQP cannot report them. If no queue takes a message, [Publisher] treats the message as not delivered.
+// CheckExchange returns one sentence for each setting of an exchange that endangers the messages which are sent to this exchange. CheckExchange
+// does not check the bindings of queues, because AMQP has no command that lists bindings. If no queue takes a message, [Publisher] treats the
+// message as not delivered.
 func CheckExchange(ctx context.Context, conn *Conn, exchange string) ([]string, error) {
 	if exchange == "" {
 		return nil, nil

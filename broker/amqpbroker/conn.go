@@ -39,8 +39,8 @@ var errSilent = fmt.Errorf("the RabbitMQ server has not answered within %v. Try:
 
 var errClosed = errors.New("the connection was closed. Try: close the connection only after Run or Consume has returned")
 
-// Dial returns a Conn for the server at url, such as amqp://user:password@host:5672/vhost. Dial does not connect yet, so it returns an error only if
-// url cannot be parsed. The parameter config may be the zero value. Dial ignores config.Recovery.
+// Dial returns a Conn for the server at url, such as amqp://user:password@host:5672/vhost. Dial does not connect yet, so Dial returns an error only
+// if url is malformed. The parameter config may be the zero value. Dial ignores config.Recovery.
 func Dial(url string, config amqp.Config) (*Conn, error) {
 	parsed, err := amqp.ParseURI(url)
 	if err != nil {
@@ -55,7 +55,8 @@ func Dial(url string, config amqp.Config) (*Conn, error) {
 	return c, nil
 }
 
-// Close closes the connection, and c never connects again. Messages that were not confirmed or acknowledged before Close are delivered again.
+// Close closes the connection. After Close, c never connects again. Messages that were not confirmed or acknowledged before Close are
+// delivered again.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	current := c.current

@@ -26,17 +26,18 @@ type ConsumerConfig struct {
 	Concurrency int // the largest number of concurrent transactions. Default: 8
 	Batch       int // the largest number of messages in one transaction. Default: 64
 
-	// Prefetch is the largest number of messages that this process works on. The same number of further messages may wait in memory: messages that
-	// have failed, and later messages of the same keys. So Consume asks the server for twice Prefetch messages, but for at most 65,535. Consume
-	// holds all these messages in memory, whatever their size. Default: 512.
+	// Prefetch is the largest number of messages that Consume works on at the same time in one process. In addition, up to Prefetch messages
+	// may wait in memory: messages that have failed, and later messages with the keys of failed messages. So Consume asks the server for twice
+	// Prefetch messages, but for at most 65,535. Consume holds up to twice Prefetch messages in memory, whatever the size of the messages is.
+	// Default: 512.
 	Prefetch int
 
 	Capacity consume.Capacity // a further limit of concurrent transactions, such as a capacity of package limit/adaptive
 	Drain    time.Duration    // how long handlers may continue after ctx has ended. Default: 30 s
 
 	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
-	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number again, up to Concurrency.
-	// Default: 100 ms. If SlowAcquire is negative, long waits do not reduce the number of concurrent transactions.
+	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number of concurrent transactions
+	// again, up to Concurrency. Default: 100 ms. If SlowAcquire is negative, long waits do not reduce the number of concurrent transactions.
 	SlowAcquire time.Duration
 
 	Decode func(d amqp.Delivery) (message.Message, error) // makes a message of a delivery; default: [Decode]
@@ -51,12 +52,12 @@ const longestHeld = 10 * time.Minute
 // processes can consume the same queue. Each message is acknowledged after the commit that applies it. A failed message is tried again by the same
 // process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
-// Consume opens its own connection with the settings of conn. If this connection is lost, Consume drops its copies of the unacknowledged messages
-// and connects again. The server then delivers these messages again.
+// Consume opens its own connection with the settings of conn. If the connection of Consume is lost, Consume drops its copies of the
+// unacknowledged messages and connects again. After the new connection, the server delivers the unacknowledged messages again.
 //
-// When ctx ends, Consume takes no more messages. Messages that no handler has begun go back to the queue. Consume waits for the running handlers,
-// and then returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if conn is
-// closed, or if in.Run returns one.
+// When ctx ends, Consume takes no more messages. Messages that no handler has begun go back to the queue. After ctx has ended, Consume waits
+// for the running handlers, and then returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume
+// returns an error if the program has closed conn, or if in.Run returns an error.
 func Consume[TX any](ctx context.Context, conn *Conn, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	c, err := newConsumer(conn, consume.Into(in, fn), cfg)
 	if err != nil {

@@ -22,9 +22,9 @@ const (
 // Queue describes a queue for [Declare].
 type Queue struct {
 	Name     string   // the name of the queue
-	Exchange string   // the exchange that routes messages to the queue; "" means the default exchange, which routes by the names of queues
-	Topics   []string // the routing keys that are bound, such as refunds.*; used only with Exchange. Default: the name of the queue
-	Classic  bool     // makes a classic queue, which has one copy on one server, instead of a quorum queue
+	Exchange string   // the exchange that routes messages to the queue; "" means the default exchange, which sends a message to the queue whose name is the routing key
+	Topics   []string // the routing keys of the messages that the exchange sends to the queue, such as refunds.*; used only if Exchange is set. Default: the name of the queue
+	Classic  bool     // if true, Declare makes a classic queue, which has one copy on one server, instead of a quorum queue
 }
 
 // Declare creates a durable queue. If q.Exchange is set, Declare also creates a durable topic exchange and binds the queue to this exchange. Declare

@@ -25,7 +25,8 @@ import (
 
 // Config configures a [Publisher]. The zero value is ready to use.
 type Config struct {
-	// Client sends the requests. Redirects are never followed. Default: a client with limits for connecting and for idle connections.
+	// Client sends the requests. The publisher never follows a redirect. Default: a client with a time limit for connecting and
+	// limits for idle connections.
 	Client *http.Client
 
 	// Concurrency is the largest number of concurrent requests. Default: 16.

@@ -20,7 +20,7 @@ const (
 )
 
 // Check reads the settings of the client and of the topics. Check returns one sentence for each setting that endangers a promise of an outbox, and
-// an error if Check cannot read the settings.
+// an error if Check fails to read the settings.
 func Check(ctx context.Context, client *kgo.Client, topics ...string) ([]string, error) {
 	var findings []string
 	if !waitsForAll(client) {

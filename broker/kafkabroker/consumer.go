@@ -25,25 +25,27 @@ type ConsumerConfig struct {
 	Group  string    // the consumer group. Default: inbox.Config.Consumer
 
 	// Window limits how far Consume reads ahead in a partition. After the first record that the inbox has not yet applied or stored, Consume fetches
-	// at most Window records. While a message waits for its next attempt, messages of other keys in the partition are applied up to this limit. Other
-	// partitions are not affected. A process that takes over the partition may read up to Window records again. Default: 10,000.
+	// at most Window records. While a message waits for its next attempt, Consume applies messages with other keys in the same partition, until
+	// Consume is Window records ahead of the waiting message. Other partitions are not affected. A process that takes over the partition may read up
+	// to Window records again. Default: 10,000.
 	Window int
 
 	Concurrency int // the largest number of concurrent transactions. Default: 8
 	Batch       int // the largest number of messages in one transaction. Default: 64
 	Prefetch    int // the largest number of messages in memory; messages in the client's buffer and waiting messages (see PrefetchBytes) are not counted. Default: 512
 
-	// PrefetchBytes limits the total size of the messages in memory, in bytes, including the buffer of the client. Waiting messages may use the same
-	// number of bytes again: messages that have failed, and later messages of their keys. Each partition has an equal share of the bytes for waiting
-	// messages. While a partition has used up its share, Consume does not fetch the partition. Default: 64 MiB.
+	// PrefetchBytes limits the total size of the messages in memory, in bytes, including the buffer of the client. In addition, waiting messages may
+	// use up to PrefetchBytes bytes. A waiting message is a message that has failed, or a later message with the key of a failed message. Each
+	// partition has an equal share of the bytes for waiting messages. While the waiting messages of a partition use the whole share of the
+	// partition, Consume does not fetch the partition. Default: 64 MiB.
 	PrefetchBytes int
 
 	Capacity consume.Capacity // a further limit of concurrent transactions, such as a capacity of package limit/adaptive
 	Drain    time.Duration    // how long handlers may continue after ctx has ended. Default: 30 s
 
 	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
-	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number again, up to Concurrency.
-	// Default: 100 ms. If SlowAcquire is negative, long waits do not reduce the number of concurrent transactions.
+	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number of concurrent transactions
+	// again, up to Concurrency. Default: 100 ms. If SlowAcquire is negative, long waits do not reduce the number of concurrent transactions.
 	SlowAcquire time.Duration
 
 	Decode func(r *kgo.Record) (message.Message, error) // makes a message of a record; default: [Decode]
@@ -61,8 +63,9 @@ const (
 // failed message is tried again by the same process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
 // When a partition is assigned to another process, Consume takes no more records of this partition, waits for running handlers, and commits the
-// offset. When ctx ends, Consume stops all partitions in this way, leaves the group, and returns nil. If handlers still run after
-// ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if the client cannot be made, or if in.Run returns one.
+// offset. When ctx ends, Consume takes no more records, waits for running handlers, commits the offsets of all partitions, leaves the group,
+// and returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if the options in
+// ConsumerConfig.Client make no valid client, or if in.Run returns an error.
 func Consume[TX any](ctx context.Context, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Group == "" {
 		cfg.Group = in.Config().Consumer

@@ -26,8 +26,8 @@ var errIdempotent = errors.New("kafkabroker: the kgo client writes idempotently,
 var errAcks = errors.New("kafkabroker: the kgo client does not wait until all in-sync replicas have stored a record. Try: kgo.RequiredAcks(kgo.AllISRAcks())")
 
 // Publisher returns a publisher that writes messages to Kafka with client. The client must wait for all in-sync replicas, and must be made with
-// [kgo.DisableIdempotentWrite]. Otherwise each message fails with an error for which [outbox.IsUnavailable] is true. The caller closes client after
-// the relay has stopped.
+// [kgo.DisableIdempotentWrite]. With any other client, each message fails with an error for which [outbox.IsUnavailable] returns true. The caller
+// closes client after the relay has stopped.
 func Publisher(client *kgo.Client) outbox.Publisher {
 	p := &publisher{client: client, sender: keyed.NewSender(onTheWay)}
 	switch {

@@ -19,9 +19,9 @@ const (
 	shortAge = 24 * time.Hour
 )
 
-// Check reads the settings of the server and of the streams that store topics. It returns one sentence for each setting that endangers a promise of
-// an outbox, and an error if it cannot read the settings. Check cannot read how often the server calls fsync, because NATS does not report the
-// setting sync_interval.
+// Check reads the settings of the server and of the streams that store topics. Check returns one sentence for each setting that endangers a promise
+// of an outbox, and an error if it fails to read the settings. Check does not find out how often the server calls fsync, because NATS does not
+// report the setting sync_interval.
 func Check(ctx context.Context, js jetstream.JetStream, topics ...string) ([]string, error) {
 	var findings []string
 	if most := js.Conn().MaxPayload(); most < message.MaxPayload+message.MaxHeaders {

@@ -14,8 +14,8 @@ const (
 )
 
 // CheckConsumer reads the settings of a durable consumer. The parameter durable is the name of the consumer, and the parameter stream is the name of
-// its stream. CheckConsumer returns one sentence for each setting that endangers a promise of an inbox, and an error if it cannot read the settings.
-// A consumer that [Consume] has created has no such settings.
+// its stream. CheckConsumer returns one sentence for each setting that endangers a promise of an inbox, and an error if it fails to read the
+// settings. A consumer that [Consume] has created has only settings that keep the promises.
 func CheckConsumer(ctx context.Context, js jetstream.JetStream, stream, durable string) ([]string, error) {
 	consumer, err := js.Consumer(ctx, stream, durable)
 	if err != nil {

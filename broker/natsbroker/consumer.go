@@ -24,23 +24,24 @@ type ConsumerConfig struct {
 	Durable  string   // the name of the durable consumer; default: inbox.Config.Consumer
 
 	// AckWait is how long the server waits until a process acknowledges a message, or reports that it still works on the message. If the process does
-	// neither, because it is dead or stopped, the server delivers the message again. Default: 30 s.
+	// not acknowledge the message and does not report that it still works on the message, because the process is dead or stopped, the server delivers
+	// the message again. Default: 30 s.
 	AckWait time.Duration
 
-	// MaxAckPending limits the number of unacknowledged messages of all processes of the consumer together. Messages that wait for another delivery
-	// count, too. While the limit is reached, the server delivers no other message. Default: 10,000.
+	// MaxAckPending limits the number of unacknowledged messages of all processes of the consumer together. MaxAckPending also counts messages that
+	// wait for another delivery. While MaxAckPending messages are unacknowledged, the server delivers no other message. Default: 10,000.
 	MaxAckPending int
 
 	Concurrency   int              // the largest number of concurrent transactions. Default: 8
 	Batch         int              // the largest number of messages in one transaction. Default: 64
-	Prefetch      int              // the largest number of messages in memory; the same number of further messages may have failed or wait for an earlier message of their key. Default: 512
-	PrefetchBytes int              // the largest number of bytes of the messages in memory; the same number of further bytes is for the messages that wait. Default: 64 MiB
+	Prefetch      int              // the largest number of messages in memory, without waiting messages. In addition, up to Prefetch messages may wait in memory: messages that have failed, and later messages with the keys of failed messages. Default: 512
+	PrefetchBytes int              // the largest size of the messages in memory together, in bytes, without waiting messages. In addition, waiting messages may use up to PrefetchBytes bytes. Default: 64 MiB
 	Capacity      consume.Capacity // a further limit of concurrent transactions, such as a capacity of package limit/adaptive
 	Drain         time.Duration    // how long handlers may continue after ctx has ended. Default: 30 s
 
 	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
-	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number again, up to Concurrency.
-	// Default: 100 ms. If SlowAcquire is negative, long waits do not reduce the number of concurrent transactions.
+	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number of concurrent transactions
+	// again, up to Concurrency. Default: 100 ms. If SlowAcquire is negative, long waits do not reduce the number of concurrent transactions.
 	SlowAcquire time.Duration
 
 	Decode func(m jetstream.Msg) (message.Message, error) // makes a message of a delivery; default: [Decode]
@@ -60,7 +61,7 @@ const (
 //
 // When ctx ends, Consume takes no more messages. Consume gives messages that no handler has begun back to the server, waits for the running handlers,
 // and returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if the server refuses
-// the consumer, if the client has closed the connection and does not connect again, or if in.Run returns an error.
+// to create the consumer, if the NATS client has closed its connection and does not connect again, or if in.Run returns an error.
 func Consume[TX any](ctx context.Context, js jetstream.JetStream, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Durable == "" {
 		cfg.Durable = in.Config().Consumer

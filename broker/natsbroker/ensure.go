@@ -13,11 +13,11 @@ import (
 //
 //	err := natsbroker.EnsureStream(ctx, js, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"refunds"}, Replicas: 3})
 //
-// EnsureStream sets the defaults that an outbox needs to keep its promise: the duplicate window is ten minutes, and a full stream refuses new
+// EnsureStream sets the defaults that an outbox needs to keep its promises: the duplicate window is ten minutes, and a full stream refuses new
 // messages. EnsureStream does not set Replicas: set three replicas if the server is a cluster. EnsureStream does not change an existing stream.
-// EnsureStream returns an error if the parameter settings, or the settings of an existing stream, endanger the promise. The error is also returned if
-// an existing stream has fewer replicas than settings.Replicas, or lacks one of settings.Subjects. Several programs can call EnsureStream at the same
-// time.
+// EnsureStream returns an error if the parameter settings, or the settings of an existing stream, endanger the promises of an outbox. EnsureStream
+// also returns an error if an existing stream has fewer replicas than settings.Replicas, or does not have all subjects in settings.Subjects. Several
+// programs can call EnsureStream at the same time.
 func EnsureStream(ctx context.Context, js jetstream.JetStream, settings jetstream.StreamConfig) error {
 	if settings.Duplicates == 0 {
 		settings.Duplicates = redelivery

@@ -13,9 +13,9 @@ import (
 // oldest is the first version of Redis that reports messages which were trimmed before they were acknowledged.
 const oldest = 7
 
-// Check reads the settings of the client, of the server and of the streams for topics. It returns one sentence for each setting that endangers a
-// promise of an outbox, and an error if it cannot read the settings. Check uses the command INFO, and also the command CONFIG if the server allows
-// CONFIG.
+// Check reads the settings of the client, of the server and of the streams for topics. Check returns one sentence for each setting that endangers
+// a promise of an outbox, and an error if it fails to read the settings. Check uses the command INFO, and also the command CONFIG if the server
+// allows CONFIG.
 func Check(ctx context.Context, rdb *redis.Client, topics ...string) ([]string, error) {
 	var findings []string
 	if rdb.Options().MaxRetries > 0 {
@@ -72,8 +72,8 @@ func checkServer(info map[string]string) (findings []string) {
 }
 
 // CheckConsumer finds out whether messages of a stream were deleted before the consumer group had read them. CheckConsumer returns one sentence for
-// each finding, and an error if the group does not exist or cannot be read. A group that [Consume] creates gets all messages that are in the stream
-// at the time of its creation.
+// each problem that it finds, and an error if the group does not exist or CheckConsumer fails to read the group. A group that [Consume] creates
+// gets all messages that are in the stream when the group is created.
 func CheckConsumer(ctx context.Context, rdb *redis.Client, stream, group string) ([]string, error) {
 	groups, err := rdb.XInfoGroups(ctx, stream).Result()
 	if err != nil {

@@ -24,29 +24,29 @@ type ConsumerConfig struct {
 	Group   string   // the consumer group; default: inbox.Config.Consumer
 
 	// MinIdle is the idle time after which another process may claim a message. A running process keeps the idle time of its messages shorter than
-	// MinIdle. If a process is dead or stopped, another process claims the messages of that process after MinIdle. Default: 30 s.
+	// MinIdle. If a process is dead or stopped, another process claims the messages of the dead or stopped process after MinIdle. Default: 30 s.
 	MinIdle time.Duration
 
-	// Keep is how long a message stays in its stream after it was added. After that time Consume deletes the message, but only if every group of the
-	// stream has acknowledged this message and all earlier messages. Redis deletes about a hundred messages at a time. A group that is created later
-	// does not get deleted messages. Default: 0, Consume deletes no messages, so the memory of the server may become full.
+	// Keep is how long a message stays in its stream after it was added. When a message is older than Keep, Consume deletes the message, but only if
+	// every group of the stream has acknowledged this message and all earlier messages. Redis deletes about a hundred messages at a time. A group
+	// that is created later does not get deleted messages. Default: 0, Consume deletes no messages, so the memory of the server may become full.
 	Keep time.Duration
 
 	Concurrency int // the largest number of concurrent transactions. Default: 8
 	Batch       int // the largest number of messages in one transaction. Default: 64
-	Prefetch    int // the largest number of messages in memory; the same number of further messages may have failed or wait for an earlier message of their key. Default: 512
+	Prefetch    int // the largest number of messages in memory, without waiting messages. In addition, up to Prefetch messages may wait in memory: messages that have failed, and later messages with the keys of failed messages. Default: 512
 
-	// PrefetchBytes limits the total size of the messages in memory, in bytes. Messages that have failed, or wait for an earlier message of their
-	// key, may use the same number of bytes again. A message that was requested and has not arrived counts with the largest size that an outbox
-	// sends. Default: 64 MiB.
+	// PrefetchBytes limits the total size of the messages in memory, in bytes. In addition, messages that have failed, or that wait for an
+	// earlier message of their key, may use up to PrefetchBytes bytes. If Consume has requested a message and the message has not arrived,
+	// Consume counts the largest size that an outbox sends. Default: 64 MiB.
 	PrefetchBytes int
 
 	Capacity consume.Capacity // a further limit of concurrent transactions, such as a capacity of package limit/adaptive
 	Drain    time.Duration    // how long handlers may continue after ctx has ended. Default: 30 s
 
 	// SlowAcquire is the longest time that a transaction should wait for a connection of the database pool. After a longer wait, Consume reduces the
-	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number again, up to Concurrency.
-	// Default: 100 ms. If SlowAcquire is negative, long waits do not reduce the number of concurrent transactions.
+	// number of concurrent transactions by a quarter, down to 1. When waits are short, Consume increases the number of concurrent transactions
+	// again, up to Concurrency. Default: 100 ms. If SlowAcquire is negative, long waits do not reduce the number of concurrent transactions.
 	SlowAcquire time.Duration
 
 	Decode func(stream string, m redis.XMessage) (message.Message, error) // makes a message of an entry of a stream; default: [Decode]
@@ -60,12 +60,12 @@ const (
 )
 
 // Consume passes the messages of streams to an inbox until ctx ends. The inbox is the parameter in, and applies each message with fn. Consume
-// creates the consumer group if it does not exist; any number of processes can share the group. Each message is acknowledged after the commit that
-// applies it. A failed message is tried again by the same process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
+// creates the consumer group if the group does not exist; any number of processes can share the group. Each message is acknowledged after the
+// commit that applies it. A failed message is tried again by the same process, after the pause of inbox.Config.Policy. Consume also calls in.Run.
 //
 // When ctx ends, Consume takes no more messages. Other processes later claim the messages that no handler has begun. Consume waits for the running
 // handlers, and returns nil. If handlers still run after ConsumerConfig.Drain, Consume cancels their contexts. Consume returns an error if the
-// server refuses the user name at the start, if the program has closed rdb, or if in.Run returns an error.
+// server refuses the user name when Consume starts, if the program has closed rdb, or if in.Run returns an error.
 func Consume[TX any](ctx context.Context, rdb *redis.Client, in *inbox.Inbox[TX], fn inbox.Handler[TX], cfg ConsumerConfig) error {
 	if cfg.Group == "" {
 		cfg.Group = in.Config().Consumer

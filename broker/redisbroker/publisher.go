@@ -20,9 +20,9 @@ const (
 
 // PublisherConfig configures a [Publisher]. The zero value is ready to use.
 type PublisherConfig struct {
-	// MaxLen is the approximate number of messages that a stream keeps. When a message is added, Redis deletes the oldest messages above MaxLen, even
-	// if no consumer has read these messages. So a consumer that is stopped for a long time loses messages. Default: 0, the publisher deletes no
-	// messages; see also [ConsumerConfig].Keep.
+	// MaxLen is the approximate number of messages that a stream keeps. If a stream has more than about MaxLen messages when a message is added,
+	// Redis deletes the oldest messages, even if no consumer has read these messages. So a consumer that is stopped for a long time loses messages.
+	// Default: 0, the publisher deletes no messages; see also [ConsumerConfig].Keep.
 	MaxLen int64
 
 	// Replicas is the number of replicas that must have a message before the message counts as delivered. The publisher waits for the replicas for at
@@ -32,7 +32,7 @@ type PublisherConfig struct {
 }
 
 // Publisher returns a publisher that adds messages to Redis streams with rdb. Publisher panics if cfg.Replicas is set and the ReadTimeout of rdb is
-// not longer than one second, which is the wait for replicas.
+// not longer than one second, because the publisher waits for replicas for up to one second.
 func Publisher(rdb *redis.Client, cfg PublisherConfig) outbox.Publisher {
 	options := rdb.Options()
 	if timeout := options.ReadTimeout; cfg.Replicas > 0 && timeout > 0 && timeout <= replicaWait {

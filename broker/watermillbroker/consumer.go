@@ -17,9 +17,9 @@ import (
 // to another consumer.
 const longestWait = 10 * time.Second
 
-// Handler returns a handler for a Watermill router. The handler applies each message once with fn: the writes of fn and the record that the message
-// was applied are committed in one transaction, and the message is acknowledged after the commit. A failed message is given back (Nack) after a
-// pause: see the package documentation.
+// Handler returns a handler for a Watermill router. The handler applies each message once with fn: the writes of fn, and a record which says that
+// the message was applied, are committed in one transaction, and the message is acknowledged after the commit. The handler gives a failed message
+// back to the broker (Nack) after a pause: see the package documentation.
 //
 //	router.AddConsumerHandler("billing", "refunds", subscriber, watermillbroker.Handler(in, book))
 //	go in.Run(ctx, book)
@@ -31,9 +31,9 @@ func Handler[TX any](in *inbox.Inbox[TX], fn inbox.Handler[TX]) message.NoPublis
 	}).consume
 }
 
-// Middleware returns a Watermill middleware with which a handler applies each message once. The handler gets its transaction from [Tx]. The handler
-// must not return messages, because they would be lost if the process ended after the commit. To send messages, the handler adds them to an outbox in
-// the same transaction.
+// Middleware returns a Watermill middleware with which a handler applies each message once. The handler gets its transaction from the function [Tx].
+// The handler must not return messages, because the returned messages would be lost if the process ended after the commit. To send messages, the
+// handler adds the messages to an outbox in the same transaction.
 //
 // The handler receives a Watermill message whose UUID is the ID of the event.
 func Middleware[TX any](in *inbox.Inbox[TX]) message.HandlerMiddleware {
@@ -43,8 +43,8 @@ func Middleware[TX any](in *inbox.Inbox[TX]) message.HandlerMiddleware {
 	}
 }
 
-// Apply converts the Watermill handler h to an [inbox.Handler]. [Middleware] uses it. Pass Apply(h) to [inbox.Inbox.Run] as well, so that parked and
-// redriven messages are applied with h too.
+// Apply converts the Watermill handler h to an [inbox.Handler]. The function [Middleware] uses Apply. Pass Apply(h) to [inbox.Inbox.Run] as well, so
+// that the inbox also applies parked messages (messages that wait for an earlier message) and redriven dead letters with h.
 func Apply[TX any](h message.HandlerFunc) inbox.Handler[TX] {
 	return func(ctx context.Context, tx TX, m oncemessage.Message) error {
 		event := oncemessage.Message{
@@ -61,8 +61,8 @@ func Apply[TX any](h message.HandlerFunc) inbox.Handler[TX] {
 
 type txKey[TX any] struct{}
 
-// Tx returns the transaction in which a handler inside of a [Middleware] runs. ctx is the context of the message. Tx panics if ctx has no transaction
-// of type TX.
+// Tx returns the transaction in which a handler inside of a [Middleware] runs. The parameter ctx is the context of the message. Tx panics if ctx has
+// no transaction of type TX.
 func Tx[TX any](ctx context.Context) TX {
 	tx, ok := ctx.Value(txKey[TX]{}).(TX)
 	if !ok {

@@ -1,25 +1,26 @@
-// Package archive writes operations to files when their retention is over, before a sweeper deletes them. The
-// package also saves rows of other tables: delivered messages of an outbox, receipts, and events and attempts
-// of webhooks.
+// Package archive writes operations to files when their retention is over, before a sweeper deletes the
+// operations. The package also writes rows of other tables to files: delivered messages of an outbox,
+// receipts, and events and attempts of webhooks.
 //
 //	files, err := archive.Open("/var/lib/once/archive")
 //	...
 //	sweeper := retention.New(engine.Store(), retention.Config{Archive: files.Write})
 //
-// An archive is a directory. An archive contains segments, which are gzipped lines of JSON, and a manifest that
-// lists the segments with their checksums. A segment is written under a temporary name, flushed to the disk,
-// renamed, and listed in the manifest. The rows of a segment are deleted only after these steps. If the process
-// is killed during these steps, no row is lost: a row whose segment was not listed is still in the database, or
-// its segment is listed when the archive is opened again.
+// An archive is a directory. An archive contains segments (files with gzipped lines of JSON) and a manifest, a
+// file that lists the segments with their checksums. A segment is written under a temporary name, flushed to
+// the disk, renamed, and listed in the manifest. The rows of a segment are deleted from the database only
+// after the manifest lists the segment. If the process is killed before the manifest lists a segment, no row
+// is lost: either the row is still in the database, or the manifest lists the segment when the archive is
+// opened again.
 //
 // After a crash, a row can be in an archive twice. Rows with the same scope, key and claim are the same
-// operation. Rows with the same scope and key but different claims are two operations: the second operation was
-// executed after the record of the first operation had expired. Two rows of another table are the same row if
-// all their values are equal.
+// operation. Rows with the same scope and key but different claims are two operations: one of the two
+// operations was executed after the record of the other operation had expired. In the tables that contain no
+// operations, two rows are the same row if all their values are equal.
 //
-// The files contain the data of the database: answers as they are stored, and requests, which stay encrypted
-// if they are encrypted in the database. Only one process at a time can write an archive, so give each node
-// a separate directory. Other processes may read the archive at the same time.
+// The files of an archive contain answers and requests as the database stores them: data that is encrypted
+// in the database is also encrypted in the archive. Only one process at a time can write an archive, so give
+// each node a separate directory. Other processes may read the archive at the same time.
 package archive
 
 import (
@@ -75,16 +76,16 @@ func open(dir string, fs files) (_ *Writer, err error) {
 
 func (w *Writer) path(name string) string { return filepath.Join(w.dir, name) }
 
-// Close ends the exclusive use of the archive, so that another process can write to the archive. Close need not
-// write any rows, because all rows that were passed to Write are on the disk already.
+// Close releases the lock on the archive, so that another process can write to the archive. Close writes no
+// rows, because all rows that were passed to Write are already on the disk.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.manifest.Close()
 }
 
-// Write writes rows into a new segment. When Write returns nil, the segment is on the disk. Use the method
-// Write as the field Archive of retention.Config and of upkeep.Sweep.
+// Write writes rows into a new segment. When Write returns nil, the segment is on the disk. Set the field
+// Archive of retention.Config or of upkeep.Sweep to the method Write.
 func (w *Writer) Write(ctx context.Context, rows []upkeep.Expired) error {
 	if err := ctx.Err(); err != nil || len(rows) == 0 {
 		return err

@@ -14,14 +14,14 @@ import (
 // not count.
 const manifestName = "manifest.jsonl"
 
-// Segment is the entry of a segment in the manifest.
+// Segment is the entry for one segment in the manifest (the list of segments) of an archive.
 type Segment struct {
 	Version int       `json:"v"`
 	File    string    `json:"file"`
 	Rows    int       `json:"rows"`
 	Bytes   int64     `json:"bytes"`
 	SHA256  string    `json:"sha256"` // the checksum of the file, in hexadecimal
-	First   time.Time `json:"first"`  // First and Last are the earliest and the latest time at which a row of the segment expired
+	First   time.Time `json:"first"`  // First and Last are the earliest and the latest of the times at which rows of the segment expired
 	Last    time.Time `json:"last"`
 	Created time.Time `json:"created"`
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/oncelib/once/store/upkeep"
 )
 
-// Segments returns the entries of the manifest of the archive in dir, oldest first.
+// Segments returns the entries of the manifest of the archive in dir. The oldest entry is the first.
 func Segments(dir string) ([]Segment, error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestName))
 	if err != nil {
@@ -28,8 +28,8 @@ func Segments(dir string) ([]Segment, error) {
 }
 
 // Records returns the records of the archive in dir, segment by segment: operations, and rows of other tables. A
-// record that is in the archive twice is returned twice; the package documentation says how to recognise such a
-// record. After an error in a segment, the rest of this segment is skipped.
+// record that is in the archive twice is returned twice; the package documentation says how to recognise a
+// record that is returned twice. After an error in a segment, Records skips the rest of the segment.
 func Records(dir string) iter.Seq2[upkeep.Expired, error] {
 	return func(yield func(upkeep.Expired, error) bool) {
 		list, err := Segments(dir)
@@ -50,15 +50,15 @@ func Records(dir string) iter.Seq2[upkeep.Expired, error] {
 	}
 }
 
-// Damage is a damaged segment.
+// Damage describes a damaged segment; Err is the error that Verify found in the segment.
 type Damage struct {
 	Segment
 	Err error
 }
 
-// Verify reads every segment of the archive in dir and compares it with the manifest. A segment that the
-// manifest does not list counts as damaged. The result err is an error of the manifest or the error of
-// ctx, and does not concern single segments.
+// Verify reads every segment of the archive in dir and compares the segment with the manifest. A segment
+// that the manifest does not list counts as damaged. The result err is an error of the manifest or the
+// error of ctx; errors of single segments are in damaged.
 func Verify(ctx context.Context, dir string) (list []Segment, damaged []Damage, err error) {
 	names, err := osFiles{}.names(dir)
 	if err != nil {

@@ -1,11 +1,12 @@
-// Package breaker is a circuit breaker for package retry. It passes the outcome of each attempt to a [gobreaker].
+// Package breaker is a circuit breaker for package retry. The package passes the outcome of each attempt to a circuit
+// breaker of the library [gobreaker].
 //
 //	client := &http.Client{Transport: &retryhttp.Transport{
 //		Breaker: breaker.ByHost(gobreaker.Settings{}),
 //	}}
 //
 // While a destination is down, an open breaker refuses attempts at once: callers do not wait, and the destination gets fewer calls. A breaker does
-// not replace the [retry.Budget]: only the budget limits retries while the breaker is closed.
+// not replace the [retry.Budget]: while the breaker is closed (allows attempts), only the budget limits retries.
 //
 // [gobreaker]: https://github.com/sony/gobreaker
 package breaker
@@ -19,17 +20,18 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Breaker is a circuit breaker for one destination. It implements [retry.Breaker].
+// Breaker is a circuit breaker for one destination. A Breaker implements [retry.Breaker].
 type Breaker struct {
 	steps *gobreaker.TwoStepCircuitBreaker[struct{}]
 }
 
-// New returns a closed breaker. By default the breaker opens when at least 20 attempts were made in the last 10 s and half of them have failed. The
-// breaker stays open for 5 s, and then allows one attempt as a probe. New ignores settings.IsSuccessful and settings.IsExcluded, because
-// [retry.Health] says whether an attempt counts as a failure. The breaker does not count attempts that their callers have abandoned.
+// New returns a closed breaker, which allows attempts. By default the breaker opens when at least 20 attempts were made in the last 10 s and at
+// least half of these attempts have failed. The breaker stays open for 5 s, and then allows one attempt as a probe. New ignores
+// settings.IsSuccessful and settings.IsExcluded, because [retry.Health] says whether an attempt counts as a failure. The breaker does not count
+// an attempt if the caller gave up before an answer came.
 //
-// The breaker is locked while it calls settings.OnStateChange, so this function must not call methods of
-// the breaker.
+// The breaker is locked while it calls the function settings.OnStateChange, so OnStateChange must not
+// call methods of the breaker.
 func New(settings gobreaker.Settings) *Breaker {
 	if settings.Timeout <= 0 {
 		settings.Timeout = 5 * time.Second

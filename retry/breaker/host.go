@@ -17,14 +17,15 @@ import (
 // maxHosts is the largest number of hosts whose breakers are kept.
 const maxHosts = 10_000
 
-// ByHost returns a function for the field Breaker of retryhttp.Transport. Each host gets its own breaker, with these settings and the host as the
-// name. At most 10,000 hosts have a breaker at the same time. After that, the breaker of each new host replaces the breaker of another host. If a
-// host has lost its breaker, the next request to this host makes a new breaker.
+// ByHost returns a function for the field Breaker of retryhttp.Transport. Each host gets its own breaker with the given settings; the name of the
+// breaker is the host. At most 10,000 hosts have a breaker at the same time. When 10,000 hosts have a breaker, the breaker of each new host
+// replaces the breaker of another host. If the breaker of a host was replaced, the next request to this host makes a new breaker.
 func ByHost(settings gobreaker.Settings) func(host string) retry.Breaker {
 	return NewHosts(settings).Of
 }
 
-// Hosts does the same as [ByHost], and is also a [gauge.Source] that reports which breakers are open:
+// Hosts makes a breaker for each host, as the function [ByHost] does. Hosts is also a [gauge.Source] that reports which
+// breakers are open:
 //
 //	hosts := breaker.NewHosts(gobreaker.Settings{})
 //	client := &http.Client{Transport: &retryhttp.Transport{Breaker: hosts.Of}}
@@ -36,7 +37,7 @@ type Hosts struct {
 	all map[string]*Breaker
 }
 
-// NewHosts returns a Hosts that makes one breaker for each host, with these settings.
+// NewHosts returns a Hosts that makes one breaker for each host. Each breaker has the given settings.
 func NewHosts(settings gobreaker.Settings) *Hosts {
 	return &Hosts{settings: settings, all: map[string]*Breaker{}}
 }
@@ -59,8 +60,8 @@ func (h *Hosts) Gauges(context.Context) ([]gauge.Value, error) {
 	return values, nil
 }
 
-// Of returns the breaker of a host. If the host has no breaker, Of makes a new breaker. Two spellings of a host that [retry.BudgetFor] treats as
-// one destination have the same breaker.
+// Of returns the breaker of a host. If the host has no breaker, Of makes a new breaker. If [retry.BudgetFor] treats two spellings of a host as
+// one destination, the two spellings have the same breaker.
 func (h *Hosts) Of(host string) retry.Breaker {
 	host = hostname.Canonical(host)
 	h.mu.Lock()

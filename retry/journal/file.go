@@ -15,14 +15,14 @@ type Config struct {
 	// a journal fails if Headers names a header that is known to carry secrets, such as Authorization.
 	Headers []string
 
-	// Compact is a size of the file in bytes. If the file is larger than Compact, and most of its content is
-	// obsolete, the journal rewrites the file. Default: 4 MiB.
+	// Compact is a size in bytes. If the file of the journal is larger than Compact, and most of its content
+	// is obsolete, the journal rewrites the file. Default: 4 MiB.
 	Compact int64
 
 	// MaxOpen is the largest number of open intents in a [File], and MaxBytes is the largest number of bytes of these intents together. The limits
 	// exist because a File keeps open intents in memory. If a File is full, a further intent fails with [ErrFull], and the request of this intent
-	// is not sent. Intents that are already open can still be sent again, resumed and resolved. A [Table] has no such limits. Default: 100,000
-	// intents and 256 MiB.
+	// is not sent. The requests of intents that are already open can still be sent again, and an operator can resolve these intents. A [Table]
+	// does not have the limits MaxOpen and MaxBytes. Default: 100,000 intents and 256 MiB.
 	MaxOpen  int
 	MaxBytes int64
 }
@@ -54,8 +54,8 @@ type File struct {
 	err   error // all later calls return this error
 }
 
-// Damage returns which part of the file [Open] has dropped because a crash had left this part incomplete. The zero Damage means that nothing was
-// dropped.
+// Damage returns which part of the file [Open] has dropped because a crash had left this part incomplete. If Open has dropped nothing, Damage
+// returns a zero Damage.
 func (f *File) Damage() Damage { return f.damage }
 
 // Begin implements [Journal]. Begin returns when the intent is on the disk, even if ctx has ended.
@@ -125,9 +125,9 @@ func (f *File) room(r *record) error {
 	return fmt.Errorf("%w: %d intents with %d bytes are open, and at most %d intents (Config.MaxOpen) with %d bytes (Config.MaxBytes) are allowed. Try: journal.Resume, or once journal list and once journal resolve", ErrFull, open, bytes, f.cfg.MaxOpen, f.cfg.MaxBytes)
 }
 
-// End implements [Journal]. If End closes an intent, it does not flush this change: the change reaches the disk together with the next intent. If
-// the power fails before the change is on the disk, the request is sent one more time, with the same key. If End sets a new expiry of the key or
-// holds the intent for an operator, the change is on the disk when End returns.
+// End implements [Journal]. If End closes an intent, End does not flush this change to the disk: the change reaches the disk together with the
+// next intent. If the power fails before this change is on the disk, the request of the closed intent is sent one more time, with the same key.
+// If End stores a new expiry of the key, or holds the intent for an operator, this change is on the disk when End returns.
 func (f *File) End(_ context.Context, in Intent, o Proof) error {
 	note, err := f.end(in, o)
 	if err != nil || note == nil {
@@ -232,7 +232,7 @@ func (f *File) List(context.Context) ([]Intent, error) {
 	return f.table.intents(), nil
 }
 
-// Read returns the open intents of the journal at path, even while a process has the
+// Read returns the open intents of the journal at path. Read works even while a process has the
 // journal open.
 func Read(path string) ([]Intent, Damage, error) {
 	text, err := os.ReadFile(path)

@@ -49,9 +49,9 @@ func filter(h http.Header, names []string) http.Header {
 	return out
 }
 
-// Redact returns a copy of the parameter in. The copy has only the parts of the intent that a journal stores. Use Redact if you implement [Journal]
-// yourself. The result has only the headers that may be stored, and a URL without user and password. If in.Since is zero, Redact sets Since to the
-// current time. Redact fails if Headers names a header that carries secrets.
+// Redact returns a copy of the parameter in. The copy contains only the data of the intent that a journal stores. Use Redact if you implement
+// [Journal] yourself. The copy has only the headers that may be stored, and its URL has no user and no password. If in.Since is zero, Redact
+// sets Since to the current time. Redact fails if Headers names a header that carries secrets.
 func (c Config) Redact(in Intent) (Intent, error) {
 	names, err := allow(c.Headers)
 	if err != nil {

@@ -162,8 +162,9 @@ func (m *resumed) pay(b *retry.Budget) error {
 	return nil
 }
 
-// Begin calls j.Begin. Transports call Begin instead of j.Begin, so that [Resume] works: if Resume sends the request, Begin finds the ID of the
-// intent in ctx, and takes the price of the redelivery from the budget b of the transport. After an error the request must not be sent.
+// Begin calls j.Begin. Transports call the function Begin instead of the method j.Begin, so that [Resume] works: if Resume sends the request,
+// Begin finds the ID of the intent in ctx, and takes the price of the redelivery from the budget b of the transport. If Begin returns an error,
+// the request must not be sent.
 func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, error) {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
 		if err := m.pay(b); err != nil {
@@ -182,8 +183,8 @@ func Begin(ctx context.Context, j Journal, in Intent, b *retry.Budget) (Intent, 
 // endTime limits the time of End, because the caller of a request waits for End even if its context has ended.
 const endTime = 5 * time.Second
 
-// End calls j.End. Transports call End instead of j.End, so that [Resume] learns the outcome of the requests that it sends. The context of j.End does
-// not end with ctx, but after 5 seconds. If j.End then returns an error, the intent stays open.
+// End calls j.End. Transports call the function End instead of the method j.End, so that [Resume] learns the outcome of the requests that it sends.
+// The context that j.End receives ends after 5 seconds, and does not end when ctx ends. If j.End returns an error, the intent stays open.
 func End(ctx context.Context, j Journal, in Intent, o Proof) error {
 	if m, ok := ctx.Value(keyOfResumed{}).(*resumed); ok && m.journal == j {
 		if m.keep || o == ProofUntouched { // this attempt had no effect, but earlier attempts of the intent may have had one

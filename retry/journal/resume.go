@@ -8,43 +8,44 @@ import (
 
 // Options configures [Resume]. The functions in Options may be called concurrently.
 type Options struct {
-	// Prepare adds headers that the journal does not store, such as Authorization. Prepare is called for each request, whatever its host. So choose
-	// the secrets by r.URL.Host, so that no host gets the secrets of another host. If Prepare returns an error, the request is not sent and the
-	// intent stays open. Default: nil, no headers are added.
+	// Prepare adds headers that the journal does not store, such as Authorization. Prepare is called for each request, whatever the host of the
+	// request is. So choose the secrets by r.URL.Host: otherwise a host gets the secrets of another host. If Prepare returns an error, the request
+	// is not sent and the intent stays open. Default: nil, no headers are added.
 	Prepare func(*http.Request, Intent) error
 
-	// Answer is called with the last answer to a request; Resume closes the body afterwards. The answer may leave the outcome of the request
-	// unknown. Examples are a 500, and a login page to which a redirect has led. After a redirect, the http.Response.Request of the answer is not
-	// the request that Resume has sent. If Answer returns an error, the intent stays open, and a later Resume sends its request again. Default:
-	// nil, answers are ignored.
+	// Answer is called with the last answer to a request; Resume closes the body afterwards. After some answers the outcome of the request is
+	// still unknown, for example after a 500, or after a redirect to a login page. If the client has followed a redirect, the field Request of
+	// the answer is not the request that Resume has sent. If Answer returns an error, the intent stays open, and a later Resume sends its request
+	// again. Default: nil, answers are ignored.
 	Answer func(Intent, *http.Response) error
 
-	// Parallel is the largest number of requests that Resume sends at the same time. To each host, Resume first sends one request at a time.
-	// After each answer Resume allows one more request at the same time, up to the Burst of the host's budget (10 by default). Default: 4.
+	// Parallel is the largest number of requests that Resume sends at the same time. Resume begins with one request at a time for each host.
+	// After each answer Resume allows one more request at the same time to this host, up to the Burst of the host's budget (10 by default).
+	// Default: 4.
 	Parallel int
 }
 
-// Resumed says how many intents one call of [Resume] has handled, by result.
+// Resumed is the result of one call of [Resume]. Each field is a number of intents.
 type Resumed struct {
 	Closed int // intents whose outcome is known now, or that another process has closed
-	Open   int // intents whose outcome is still not known; they can be resumed again
-	Left   int // open intents that were not sent because their host fails; resume them later
+	Open   int // intents whose outcome is still not known; a later Resume sends their requests again
+	Left   int // open intents whose requests were not sent because their host fails; a later Resume sends these requests
 	Held   int // intents that wait for an operator
-	Active int // intents that were skipped because a running request of this process uses them
+	Active int // intents that Resume skipped because a running request of this process uses the intent
 }
 
 // Resume sends the open intents of j again, each with its original key, and waits for the answers. Resume skips intents that running requests of
 // this process use, and intents that are held for an operator.
 //
-// Resume adds little load to a host that is down. The client's budget for the host pays for each redelivery, as for a retry (see [retry.Budget]).
-// If a request is answered, its price is put back, so that all intents are sent to a healthy host. When the budget is empty, Resume sends one
-// request at a time for as long as each request is answered. After a request without an answer, the other intents of that host are left for a later
-// call. Resume also leaves the intents of a host for later if the breaker of the host is open, or if a failing host has asked for a pause
-// (Retry-After). The oldest intents are sent first. After a failure the order is random, so that an intent that always fails does not block the
-// other intents.
+// Resume adds little load to a host that is down. For each redelivery Resume takes the price of a retry from the client's budget for the host (see
+// [retry.Budget]). If the host answers the request, Resume puts this price back, so that a healthy host gets the requests of all its intents. When
+// the budget is empty, Resume sends one request at a time, and continues as long as each request is answered. If a host does not answer a request,
+// Resume leaves the other intents of this host for a later call. Resume also leaves the intents of a host for later if the breaker of the host is
+// open, or if a failing host has asked for a pause (Retry-After). The oldest intents are sent first. After a failure Resume sends the remaining
+// intents in random order, so that an intent that always fails does not block the other intents.
 //
-// The client must have a retryhttp.Transport whose Journal is j, because this transport closes the intents. The error of Resume joins the errors
-// of the intents that got no answer, and the errors that Options.Answer has returned. If ctx ends, the remaining intents stay open.
+// The parameter client must use a retryhttp.Transport whose Journal is j, because this transport closes the intents. The error of Resume joins
+// the errors of the requests that got no answer, and the errors that Options.Answer has returned. If ctx ends, the remaining intents stay open.
 func Resume(ctx context.Context, j Journal, client *http.Client, o Options) (Resumed, error) {
 	list, err := j.List(ctx)
 	if err != nil {

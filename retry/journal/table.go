@@ -27,11 +27,11 @@ import (
 //	...
 //	err = tx.Commit()
 //
-// The business write and the intent are committed together or not at all. [Resume] sends committed intents, including intents whose requests were
-// never sent. [Migrations] creates the table.
+// The business write and the intent are committed together or not at all. [Resume] sends committed intents, including each intent whose request
+// was never sent. [Migrations] creates the table.
 //
-// Any number of processes may share the table. If two processes resume the same intent, the server gets the request twice with the same key, and must
-// apply this request only once.
+// Any number of processes may share the table. If two processes resume the same intent at the same time, the server gets the request twice with the
+// same key. The server must apply this request only once.
 type Table struct {
 	db     sqlplane.Database
 	cfg    Config
@@ -55,9 +55,10 @@ func (t *Table) text(query string) string { return dialect.Text(t.db.Dialect(), 
 
 const tableColumns = "name, id, KEY, method, url, header, body, since, expires, held, calls"
 
-// Insert returns a statement that stores the intent in, and its arguments. Execute the statement in your own transaction. If an intent with the same
-// key, method and URL is already open, the statement changes nothing. If in.Since is zero, Since is the current time; the retention of the key begins
-// at Since. If the request of an inserted intent cannot be sent, the intent stays open. Only an answer or an operator closes this intent.
+// Insert returns the query and the arguments of a statement that stores the intent in. Execute the statement in your own transaction. If an intent
+// with the same key, method and URL is already open, the statement changes nothing. If in.Since is zero, Insert stores the current time as Since;
+// the retention of the key begins at Since. If Resume fails to send the request of an inserted intent, the intent stays open. Only an answer or an
+// operator closes an inserted intent.
 func (t *Table) Insert(in Intent) (query string, args []any, err error) {
 	args, err = t.fields(&in, 1)
 	return t.insert, args, err

@@ -20,8 +20,8 @@ func NewClient(t *Transport) *http.Client {
 }
 
 // Classify returns the class that [Transport] gives to the outcome of a request, and the time for which the server wants no further attempt. Use
-// Classify in a client that repeats requests without a [Transport]. The class of a success is [retry.ClassFinal]. The body of resp can still be
-// read from its beginning. Classify reads only the idempotency key of resp.Request.
+// Classify in a client that repeats requests without a [Transport]. If the request succeeded, the class is [retry.ClassFinal]. The body of resp
+// can still be read from its beginning. Classify reads only one part of resp.Request: its idempotency key.
 func Classify(resp *http.Response, err error) (retry.Class, time.Duration) {
 	switch {
 	case err != nil:

@@ -80,8 +80,8 @@ func ended(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-// GivenUp returns the reason why no further attempt followed the failed response resp. If resp is not a failure, or does not come from a
-// [Transport], GivenUp returns nil.
+// GivenUp returns the reason why no further attempt followed the failed response resp. GivenUp returns nil if resp is not a failure, or
+// if resp does not come from a [Transport].
 func GivenUp(resp *http.Response) *retry.Error {
 	if s := sendingOf(resp); s != nil {
 		return s.gaveUp

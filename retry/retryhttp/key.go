@@ -17,12 +17,12 @@ type Key struct {
 	Value string
 
 	// Since is the time at which the key was first sent. Set Since if an earlier process may have sent the key, for example if the key was read from
-	// a database. If Since is zero, the key was never sent before.
+	// a database. If Since is zero, the Transport assumes that the key was never sent before.
 	Since time.Time
 }
 
 // WithKey returns a context whose requests get the key k. Requests that already have a key, and requests with a safe method such as GET, do not get
-// the key k. All requests with the returned context mean the same operation, so make a new context for each operation.
+// the key k. All requests with the returned context have the same key, and so belong to the same operation; make a new context for each operation.
 func WithKey(ctx context.Context, k Key) context.Context {
 	return context.WithValue(ctx, keyOfContext{}, k)
 }

@@ -102,8 +102,8 @@ func (s *sending) Value(key any) any {
 
 func (s *sending) String() string { return "retryhttp.attempt" }
 
-// ResendCount returns how often the request of an attempt was sent before this attempt: 0 for the first attempt. The parameter ctx is the context
-// of a request that [Transport].Base receives. OpenTelemetry calls the result of ResendCount http.request.resend_count.
+// ResendCount returns the number of earlier attempts of a request: 0 during the first attempt. The parameter ctx is the context of a request that
+// [Transport].Base receives. In OpenTelemetry the result of ResendCount is the attribute http.request.resend_count.
 func ResendCount(ctx context.Context) int {
 	if s, ok := ctx.Value(keyOfSending{}).(*sending); ok {
 		return s.resends

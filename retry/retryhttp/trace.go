@@ -7,8 +7,8 @@ import (
 	"github.com/oncelib/once/retry"
 )
 
-// Tracer starts a span for each call, and a child span for each attempt. An implementation may also use other objects than spans, if they end at
-// the same time as the span.
+// Tracer starts a span for each call, and a child span for each attempt. An implementation may start objects other than spans, if these objects
+// end at the same time as the span would end.
 type Tracer interface {
 	// CallSpan is called when a call begins. The returned context becomes the context of the call. The function end is called once, when the header
 	// of the last answer has arrived or the call has failed; [GivenUp] reports whether an answer is a failure.
@@ -18,8 +18,8 @@ type Tracer interface {
 	CallEvent(ctx context.Context, e retry.Event)
 
 	// AttemptSpan is called for each attempt. For two attempts that are sent in parallel (Transport.Hedge), AttemptSpan may be called concurrently.
-	// The returned request is sent: the returned request must be a copy of req, in which only the header and the context may differ. The function
-	// end is called once; if Base panics, both arguments of end are nil.
+	// The Transport sends the returned request, which must be a copy of req: only the header and the context may differ from req. The function end
+	// is called once; if Base panics, both arguments of end are nil.
 	AttemptSpan(req *http.Request) (_ *http.Request, end func(*http.Response, error))
 }
 

@@ -16,8 +16,8 @@ type Transport struct {
 	Base http.RoundTripper
 
 	// Policy says how often and for how long requests are tried. Policy.Total limits the time from the beginning of the call to the header of the
-	// answer. Policy.Timeout limits the time from the beginning of an attempt to the header of its answer. Only the context limits the time for the
-	// body of the answer. The default budget is [retry.BudgetFor] of the host and port in the URL.
+	// answer. Policy.Timeout limits the time from the beginning of an attempt to the header of its answer. The time in which the body of the answer
+	// is read is limited only by the context. The default budget is [retry.BudgetFor] of the host and port in the URL.
 	Policy retry.Policy
 
 	// Keys adds an idempotency key to requests that have no key and whose method is neither safe nor idempotent. Do not set Keys for servers that
@@ -27,8 +27,9 @@ type Transport struct {
 
 	// AtMostOnce says that the servers do not recognise duplicates by the idempotency key. With AtMostOnce, a request is sent again only if its
 	// method is safe, or if the server has provably not executed the request. With AtMostOnce, an idempotency key does not make a request
-	// repeatable. Requests whose methods are not safe are never sent in parallel (Hedge), and are not stored in the Journal. Every Transport
-	// applies the same rule to a request with the context of a leased call that must not be repeated: see package lease. Default: false.
+	// repeatable. With AtMostOnce, a request whose method is not safe is never sent in parallel (see Hedge), and is not stored in the Journal.
+	// Every Transport treats a request as with AtMostOnce if the context of the request comes from a leased call that must not be repeated: see
+	// package lease. Default: false.
 	AtMostOnce bool
 
 	// Dialect describes the servers: the form of their keys, and how long the servers keep keys. Default: keys are sent without quotation marks,
@@ -36,26 +37,27 @@ type Transport struct {
 	Dialect Dialect
 
 	// Hedge is the time after which a repeatable request without an answer is sent a second time, in parallel. The first answer is used, and the
-	// other request is cancelled. Choose a time in which 95 % of the requests get their answers. Default: 0, no request is sent in parallel.
+	// request without an answer is cancelled. Choose a time in which 95 % of the requests get their answers. Default: 0, no request is sent in
+	// parallel.
 	Hedge time.Duration
 
-	// Buffer is a Content-Length in bytes. If the answer to a request with an idempotency key has at most this length, the whole answer is read
-	// before the caller gets it. So the request can be repeated if the answer breaks off. If an answer is longer or its length is unknown, the
-	// caller gets the answer when its header has arrived. Default: 64 KiB. If Buffer is negative, the caller gets each answer when its header
-	// has arrived.
+	// Buffer is a Content-Length in bytes. If the answer to a request with an idempotency key has at most the length Buffer, the Transport
+	// reads the whole answer before the caller gets the answer. So the Transport can repeat the request if the answer breaks off. If an answer
+	// is longer or its length is unknown, the caller gets the answer when its header has arrived. Default: 64 KiB. If Buffer is negative, the
+	// caller gets each answer when its header has arrived.
 	Buffer int64
 
 	// Journal stores requests with an idempotency key before their first attempt and until their outcome is known, so that the requests can be
 	// resumed after the process was killed: see package journal. The whole body of a request is read before its first attempt. Only requests whose
-	// key the caller has set are stored. The reason is that the caller does not know a key that Keys has added. If a request with such a key were
-	// resumed, a new request of the caller would have another key, and the operation would happen twice. If a request cannot be stored within
-	// Policy.Total, the request is not sent. If the outcome cannot be stored in 5 seconds, the intent (the stored request) stays open. Default:
-	// nil, no journal.
+	// key the caller has set are stored. The reason is that the caller does not know a key that Keys has added. If the journal sent a request with
+	// a key of Keys again, and the caller also sent a new request for the same operation, the two requests would have different keys, and the
+	// operation would happen twice. If the journal fails to store a request within Policy.Total, the request is not sent. If the journal fails to
+	// store the outcome of a request within 5 seconds, the intent (the stored request) stays open. Default: nil, no journal.
 	Journal journal.Journal
 
 	// BeforeAttempt is called before each attempt is sent, and may change the header of the attempt, for example to renew a token. Call
-	// [ResendCount] with the context of the request to get the number of earlier attempts. BeforeAttempt cannot change the idempotency
-	// key: the Transport restores the key. If BeforeAttempt returns an error, the call ends. With Hedge, two calls of BeforeAttempt may
+	// [ResendCount] with the context of the request to get the number of earlier attempts. If BeforeAttempt changes the idempotency
+	// key, the Transport restores the key. If BeforeAttempt returns an error, the call ends. With Hedge, two calls of BeforeAttempt may
 	// run at the same time. Default: nil.
 	BeforeAttempt func(*http.Request) error
 
@@ -67,27 +69,29 @@ type Transport struct {
 	Tracer Tracer
 }
 
-// Dialect describes how servers treat keys and headers. In a server that uses package oncehttp, the oncehttp.Preset contains the same
-// facts.
+// Dialect describes how servers treat keys and headers. In a server that uses package oncehttp, the oncehttp.Preset describes the
+// same properties.
 type Dialect struct {
 	// Quoted sends the keys of WithKey and Keys in quotation marks ("k" instead of k), as the Internet draft of the header requires. Set Quoted for
 	// servers that accept only keys in quotation marks, such as servers that set oncehttp.Preset.QuotedKeys. Default: false, keys are sent without
-	// quotation marks, as most APIs want them. Do not change Quoted while keys are in use: package oncehttp treats both forms as the same key, but
-	// other servers treat them as two keys. A key that the caller has put into the header of a request is never changed.
+	// quotation marks, because most APIs want keys without quotation marks. Do not change Quoted while keys are in use: package oncehttp treats
+	// both forms as the same key, but other servers treat them as two keys. A key that the caller has put into the header of a request is never
+	// changed.
 	Quoted bool
 
 	// Announce says that the servers understand the headers Once-Attempt and X-Request-Timeout, as package oncehttp does. With Announce,
 	// Once-Attempt and X-Request-Timeout are sent with every request. Default: false, the headers Once-Attempt and X-Request-Timeout are sent only
-	// to hosts that have answered with Idempotency-Status. So other hosts do not learn how often and how long this client tries.
+	// to hosts that have answered with Idempotency-Status. So hosts without package oncehttp do not learn how often and for how long this client
+	// tries.
 	Announce bool
 
 	// Retain is how long the server keeps a key. A key that is older than Retain is not sent again. If the server has sent a shorter time in
-	// the header Idempotency-Retention, the shorter time applies. For a request that is already in the Journal, the expiry that is stored
-	// there applies, unless Retain is set and gives an earlier expiry.
+	// the header Idempotency-Retention, the shorter time applies. For a request that is already in the Journal, the expiry in the Journal
+	// applies, unless Retain is set and gives an earlier expiry.
 	//
 	// Default: 24 hours, the shortest time for which servers usually keep keys. Servers that use this library keep keys for 72 hours by default.
-	// But a client that has never got an answer does not know how long its server keeps keys, and must not send a key that the server has deleted.
-	// If the server keeps keys for longer, set Retain: see [Once].
+	// The default is shorter than 72 hours because a client that has never got an answer does not know how long its server keeps keys, and must
+	// not send a key that the server has deleted. If the server keeps keys for longer, set Retain: see [Once].
 	Retain time.Duration
 }
 
@@ -181,7 +185,8 @@ func (c *call) tell(e retry.Event) {
 	}
 }
 
-// CloseIdleConnections closes the idle connections of Base. [http.Client.CloseIdleConnections] calls this method.
+// CloseIdleConnections closes the idle connections of Base. The method [http.Client.CloseIdleConnections] calls
+// CloseIdleConnections of its transport.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()

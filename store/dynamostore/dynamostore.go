@@ -1,5 +1,5 @@
 // Package dynamostore keeps operations in a table of DynamoDB. The record of an operation with its result, and
-// the items that its handler writes, are written by one TransactWriteItems.
+// the items that the handler of the operation writes, are written in one request TransactWriteItems.
 //
 //	shop := once.New(dynamostore.New(client, "once"), once.Config{})
 //	r, err := once.Do(ctx, shop, op, func(ctx context.Context, tx *dynamostore.Tx) (Order, error) {
@@ -11,7 +11,8 @@
 // [store.CommitClaimer]). Two calls of one operation may both run their handlers; one call commits, and the
 // other call replays the result.
 //
-// Times are estimated from the service's answers: docs/dynamodb.md says how exact they are.
+// The store estimates the current time from the answers of DynamoDB: docs/dynamodb.md says how exact the
+// estimated times are.
 package dynamostore
 
 import (
@@ -46,7 +47,7 @@ var (
 )
 
 // New returns a store in a table, which must exist: see [Store.Migrate]. The store uses a copy of the
-// client. The retries of the client are safe, because a repeated request has one effect.
+// client. The client may repeat requests, because a request that is repeated has only one effect.
 func New(client *dynamodb.Client, table string) *Store {
 	s := &Store{table: table, clock: &clock{}}
 	s.client = dynamodb.New(client.Options(), func(o *dynamodb.Options) {
@@ -55,17 +56,19 @@ func New(client *dynamodb.Client, table string) *Store {
 	return s
 }
 
-// InHomeRegion returns a copy of s for a table that is replicated to other regions. By calling InHomeRegion
-// you declare that all processes write to the replica of this region. Conditions and transactions hold only
-// within one region: if two regions execute the same operation, the operation has two effects.
+// InHomeRegion returns a copy of s for a table that is replicated to other regions. A program that calls
+// InHomeRegion declares that all processes write to the replica in the given region. Conditions and
+// transactions of DynamoDB work only within one region: if two regions execute the same operation, the
+// operation has two effects.
 func (s *Store) InHomeRegion(region string) *Store {
 	named := *s
 	named.home = region
 	return &named
 }
 
-// Check implements [store.Checker]. Check also returns an error if this package cannot keep its promises on
-// the table: if the table has no index, or if the table is replicated and InHomeRegion was not called.
+// Check implements [store.Checker]. Check also returns an error if package dynamostore does not keep its
+// promises on the table: if the table has no index, or if the table is replicated and InHomeRegion was not
+// called.
 func (s *Store) Check(ctx context.Context) error {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table})
 	if err != nil {

@@ -94,9 +94,10 @@ func (s *Store) items(ctx context.Context, entries []item, attributes ...string)
 	return found, nil
 }
 
-// Unfinished implements [upkeep.Lister]. The index lags behind the table by a moment, so a recent change may be
-// missing; the listed records themselves are read from the table. Unfinished reads up to page.Limit entries of
-// each part of the index, and returns up to page.Limit operations.
+// Unfinished implements [upkeep.Lister]. Unfinished finds records in an index, which lags a moment behind the
+// table, so a recent change may be missing. The records that Unfinished returns are read from the table.
+// Unfinished reads up to page.Limit entries of each partition of the index, and returns up to page.Limit
+// operations.
 func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
 	var before []byte
 	if page.Before != "" {
@@ -148,7 +149,7 @@ func listed(page *upkeep.Listing, rec *store.Record) bool {
 	return (page.State == store.StateAbsent || page.State == rec.State) && (page.Name == "" || page.Name == rec.Name)
 }
 
-// Backlog implements [upkeep.Backlogger]. Backlog reads only the index.
+// Backlog implements [upkeep.Backlogger]. Backlog reads only the index of the table.
 func (s *Store) Backlog(ctx context.Context) (b upkeep.Backlog, err error) {
 	now, err := s.now(ctx)
 	if err != nil {

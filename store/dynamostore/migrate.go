@@ -14,8 +14,8 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Definition returns the definition of a table for [New] as JSON, for "aws dynamodb create-table
-// --cli-input-json".
+// Definition returns the definition of a table that can be passed to [New]. The definition is JSON
+// for the command "aws dynamodb create-table --cli-input-json".
 func Definition(table string) string { return dynamotable.Definition(table) }
 
 // Migrate creates the table if it does not exist, and returns when the table can be used. Several nodes may

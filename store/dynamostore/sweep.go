@@ -22,8 +22,8 @@ const (
 	behind = time.Minute
 )
 
-// Sweep implements [upkeep.Sweeper]. Sweep deletes a record 15 minutes after its retention is over, if the
-// record has not changed. Sweep makes one request for each record.
+// Sweep implements [upkeep.Sweeper]. Sweep deletes a record when its retention has been over for 15
+// minutes, if the record has not changed since Sweep has read it. Sweep makes one request for each record.
 func (s *Store) Sweep(ctx context.Context, req upkeep.Sweep) (swept upkeep.Swept, err error) {
 	now, err := s.now(ctx)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/oncelib/once/store"
 )
 
-// Tx collects the items that commit with an operation. Nothing is sent before the handler has returned, so the
-// methods of Tx do not wait for the network. If a method returns an error, all later methods return an error,
-// too, and nothing is committed.
+// Tx collects the items that are written together with the record of an operation. Nothing is sent before the
+// handler has returned, so the methods of Tx do not wait for the network. If a method returns an error, all
+// later methods return an error, too, and nothing is committed.
 //
-// Tx cannot read. Data that a handler reads with its own client is not isolated, and may have changed when the
-// operation commits. A write that depends on such data must have a condition that checks the data. If the
-// condition does not hold, nothing is committed, and the operation fails with an error whose cause is
-// [store.ErrRows].
+// Tx has no methods that read data. If a handler reads data with its own client, the data may have changed
+// when the operation commits. A write that depends on data which the handler has read must have a condition
+// that checks this data. If a condition is not true at the commit, nothing is committed, and the operation
+// fails with an error whose cause is [store.ErrRows].
 type Tx struct {
 	mu     sync.Mutex
 	items  []types.TransactWriteItem
@@ -48,7 +48,7 @@ func (t *Tx) Delete(d types.Delete) error {
 	return t.add(types.TransactWriteItem{Delete: &d})
 }
 
-// Check adds a condition to the commit, on an item that the commit does not write.
+// Check adds a condition to the commit. The condition is for an item that the commit does not write.
 func (t *Tx) Check(c types.ConditionCheck) error {
 	return t.add(types.TransactWriteItem{ConditionCheck: &c})
 }

@@ -22,8 +22,8 @@ type txn struct {
 
 var _ ability.Counter = (*txn)(nil)
 
-// Begin implements [store.Store]. Begin makes one consistent read. For a first attempt and for a batch, Begin
-// makes no request.
+// Begin implements [store.Store]. Begin makes one consistent read of the operation's record. For a first
+// attempt and for a batch, Begin makes no request.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (store.Transaction[*Tx], store.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, failedRead(err)

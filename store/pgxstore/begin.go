@@ -259,8 +259,8 @@ func (t *txn) closed() {
 }
 
 // Begin implements [store.Store]. If a connection turns out to be broken, for example because the server has
-// restarted since the connection was last used, Begin tries again on another connection. This repetition is
-// safe, because the statements that begin a transaction apply nothing.
+// restarted since the connection was last used, Begin tries again on another connection. To send BEGIN again
+// is safe, because the statements that begin a transaction change nothing.
 func (s *Store) Begin(ctx context.Context, opts store.BeginOptions) (txn store.Transaction[pgx.Tx], rec store.Record, err error) {
 	if _, known := beginText[opts.Isolation]; !known {
 		return nil, rec, &store.Error{Kind: store.KindMisused, Err: fmt.Errorf("pgxstore: the isolation level %d does not exist. Try: store.ReadCommitted, store.RepeatableRead or store.Serializable", opts.Isolation)}

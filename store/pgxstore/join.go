@@ -23,8 +23,9 @@ const (
 	undoSavepoint = "rollback to savepoint once_join"
 )
 
-// Join implements [store.Joiner]. Savepoint, claim and look-up are sent in one round trip, and the record is
-// written in a second round trip. The claim is held until the caller's transaction ends.
+// Join implements [store.Joiner]. Join sends the savepoint, the claim (the lock on the operation) and the
+// look-up of the record in one round trip, and writes the new record in a second round trip. The claim is
+// held until the caller's transaction ends.
 func (s *Store) Join(ctx context.Context, caller pgx.Tx, opts store.BeginOptions) (store.Transaction[pgx.Tx], store.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, store.Record{}, down(err)

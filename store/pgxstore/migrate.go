@@ -11,13 +11,13 @@ import (
 	"github.com/oncelib/once/store/sqlplane"
 )
 
-// Migrate creates or updates the store's table, and the tables of the capabilities that the program uses, in
-// one transaction:
+// Migrate creates or updates the store's table, and the tables of other features that the program uses (the
+// parameter sets), in one transaction:
 //
 //	err := pgxstore.Migrate(ctx, pool, attemptlog.Migrations)
 //
 // If the database needs no migration, Migrate writes nothing. Several nodes may call Migrate at the same time
-// when they start. If the database has newer migrations than the program, the error says so.
+// when they start. If the database has newer migrations than the program, the error of Migrate says so.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, sets ...migration.Set) error {
 	// At a higher isolation level, a process that has waited for the lock would not see the tables of the process before
 	// it.

@@ -1,6 +1,6 @@
-// Package pgxstore keeps operations in PostgreSQL, through pgx. The key, the business writes and the result
-// commit together. An operation needs no more round trips and no more commits than the same transaction without
-// this library.
+// Package pgxstore keeps operations in PostgreSQL, through pgx. The key of an operation, its business writes
+// and its result are committed in one transaction. An operation needs no more round trips and no more commits
+// than the same transaction without this library.
 //
 //	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
 //	...
@@ -8,43 +8,47 @@
 //	...
 //	engine := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{})
 //
-// BEGIN, the claim and the look-up are sent in one pipelined round trip; the record and COMMIT are sent in
-// another round trip. The handler gets an ordinary [pgx.Tx].
+// The store sends BEGIN, the claim (the lock on the operation) and the look-up of the record in one
+// pipelined round trip. The store sends the new record and COMMIT in another round trip. The handler gets
+// an ordinary [pgx.Tx].
 //
-// A first attempt (once.Attempt.Number is 1; over HTTP, Once-Attempt: 1) needs no look-up. BEGIN and the
-// claim of a first attempt are sent together with the handler's first statement, so that a first attempt
-// needs one round trip less than the same transaction without this library. The first statement must be an
-// Exec or Query with arguments (and neither a [pgx.QueryExecMode] nor [pgx.NamedArgs] before them), and pgx
-// must keep prepared statements.
+// If the client says that a request is a first attempt (once.Attempt.Number is 1; over HTTP, Once-Attempt:
+// 1), the store does not look up the record. BEGIN and the claim of a first attempt are sent together with
+// the handler's first statement, so that a first attempt needs one round trip less than the same
+// transaction without this library. A first attempt saves the round trip only if pgx keeps prepared
+// statements, and if the handler's first statement is an Exec or Query with arguments, without a
+// [pgx.QueryExecMode] or [pgx.NamedArgs] before the arguments.
 //
 // A tracer of pgx sees statements that the store sends together, such as BEGIN and the claim, as a batch
 // ([pgx.BatchTracer]). The tracer sees each statement of the handler as a query, also a statement that is sent
-// together with BEGIN and the claim: then the query begins when the whole round trip is sent. Such a statement
-// is prepared in an earlier round trip, one time for each connection ([pgx.PrepareTracer]). If the claim of a
-// first attempt is refused, the tracer sees an error of the batch and of the query.
+// together with BEGIN and the claim. The query of a statement that is sent together with BEGIN begins when the
+// whole round trip is sent. A statement that is sent together with BEGIN is prepared in an earlier round trip,
+// one time for each connection ([pgx.PrepareTracer]). If the claim of a first attempt is refused, the tracer
+// sees an error of the batch and an error of the query.
 //
 // A batch (once.DoBatch) needs one round trip in total. No statement of a batch may end a transaction: only
 // INSERT, UPDATE, DELETE, MERGE and SELECT are accepted. Up to 256 SQL texts stay prepared on each connection.
-// The batch of a duplicate fails as a whole, and then the record is looked up; tracers of pgx see the failure
-// as an error.
+// If an operation is a duplicate, its whole batch fails, and then the store looks up the record; tracers of
+// pgx see the failed batch as an error.
 //
-// If the connection string has several hosts, set target_session_attrs=read-write. On a standby, an operation
-// can only be replayed, and only if the standby has the record. All other calls fail on a standby, and pgx
-// stays connected to a standby until the store drops the connection.
+// If the connection string has several hosts, set target_session_attrs=read-write. On a standby, the store
+// can only replay an operation whose record the standby has. All other calls fail on a standby, and pgx stays
+// connected to a standby until the store drops the connection.
 //
 // Claims (the locks on operations) are advisory locks. The first operation of a Store finds out whether the
 // server supports advisory locks. If the server accepts advisory locks without effect, as CockroachDB did
-// before 2026, operations are claimed by their commits (see [store.CommitClaimer]), and the store logs this
-// one time. Then several nodes may run the handlers of duplicates at the same time: one node commits, and
-// the other nodes replay the result. Only PostgreSQL itself is tested, also with advisory locks that do
-// nothing.
+// before 2026, the store claims each operation by the commit of the operation (see [store.CommitClaimer]),
+// and logs one time that it does so. If operations are claimed by their commits, several nodes may run the
+// handlers of duplicates at the same time: one node commits, and the other nodes replay the result. Only
+// PostgreSQL is tested; some tests replace the advisory locks of PostgreSQL by locks that do nothing.
 //
-// If a handler changes search_path or role for its transaction, the insert of the record uses the changed
-// setting, too.
+// If a handler changes search_path or role for its transaction, the changed setting also applies to the
+// statement that inserts the record of the operation.
 //
 // With PgBouncer in transaction mode use default_query_exec_mode=exec, or PgBouncer 1.21 or newer with
-// max_prepared_statements. Otherwise operations fail as soon as a prepared statement is missing in a session,
-// or if another client has prepared a statement of the same name; the store never runs a wrong statement.
+// max_prepared_statements. With other settings of PgBouncer, an operation fails if a prepared statement is
+// missing in its session, or if another client has prepared a statement with the same name; the store never
+// runs a wrong statement.
 package pgxstore
 
 import (
@@ -95,14 +99,14 @@ type Config struct {
 	// NameTransactions gives the transaction of each operation an application_name that ends with the hash of
 	// its key, such as "payments 2c26b46b68ffc68f". [once.Log] writes the same hash as idempotency_key. If a
 	// statement of the handler waits for a lock or is slow, pg_stat_activity and the log of the server
-	// (log_line_prefix with %a) then show which operation the statement belongs to. The name is sent with
-	// BEGIN, so it costs no round trip. Operations without a key and operations in [once.Join] keep the
-	// application_name of the connection.
+	// (log_line_prefix with %a) show the operation to which the statement belongs. The store sends the
+	// application_name together with BEGIN, so the application_name costs no round trip. An operation without
+	// a key, or an operation in [once.Join], keeps the application_name of the connection.
 	NameTransactions bool
 }
 
-// New returns a store on pool. The store's table must exist: see [Migrate], and [Store.Check] if another
-// program migrates. Without the table each operation fails with [store.ErrNotMigrated].
+// New returns a store on pool. The store's table must exist: see [Migrate]. If another program creates
+// the table, call [Store.Check]. Without the table each operation fails with [store.ErrNotMigrated].
 func New(pool *pgxpool.Pool, cfg Config) *Store {
 	conn := pool.Config().ConnConfig
 	s := &Store{pool: pool, prepares: mayPrepare(conn), simple: conn.DefaultQueryExecMode == pgx.QueryExecModeSimpleProtocol}
@@ -118,7 +122,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return err
 }
 
-// Read returns the record of id. On a standby, Read returns an error unless the operation is done.
+// Read returns the record of id. On a standby, Read returns an error if the operation is not done.
 func (s *Store) Read(ctx context.Context, id store.ID) (store.Record, error) {
 	if err := s.unsendable(id); err != nil {
 		return store.Record{}, err

@@ -20,8 +20,9 @@ func (s *Store) Dialect() sqlplane.Dialect { return sqlplane.PostgreSQL }
 // Pool implements [sqlplane.Database]: each statement is one round trip, without BEGIN.
 func (s *Store) Pool() sqlplane.Runner { return poolRunner{s} }
 
-// On implements [sqlplane.SQL]. In a transaction that this store has begun or joined, Append sends a statement
-// in the round trip of the commit. In any other transaction Append runs the statement immediately.
+// On implements [sqlplane.SQL]. In a transaction that this store has begun or joined, the method Append of the
+// returned Runner sends a statement in the round trip of the commit. In any other transaction, Append runs the
+// statement immediately.
 func (s *Store) On(tx pgx.Tx) sqlplane.Runner { return txRunner{tx} }
 
 // Within implements [sqlplane.Database].

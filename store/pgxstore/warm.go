@@ -13,7 +13,7 @@ import (
 // Warm opens connections until the pool has n connections, or as many as the limit of the pool allows, and
 // checks the server. Call Warm before the service accepts requests, so that the first requests do not wait
 // for new connections. Later the pool closes idle connections (MaxConnIdleTime), except for MinConns
-// connections. The text of an error says how many connections are open.
+// connections. If Warm returns an error, its text says how many connections are open.
 func (s *Store) Warm(ctx context.Context, n int) error {
 	n = min(n, int(s.pool.Config().MaxConns))
 	var group sync.WaitGroup

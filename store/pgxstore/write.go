@@ -24,7 +24,7 @@ var (
 	_ ability.DeadlockDetector = abilities{}
 )
 
-// Unwrap gives [store.As] access to further abilities of the store.
+// Unwrap returns a value that implements further interfaces. The function [store.As] calls Unwrap.
 func (s *Store) Unwrap() any { return abilities{s} }
 
 // IsDeadlock implements [ability.DeadlockDetector].

@@ -1,6 +1,6 @@
 // Package redisstore keeps operations of leased work in Redis 7 or Valkey, for teams that have no database. The
-// server may lose a record after it has confirmed the record, and then the operation is executed again:
-// docs/redis.md says when that happens.
+// server may lose a record after it has confirmed the record. If the record of an operation is lost, the
+// operation is executed again: docs/redis.md says when records are lost.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true})
 //	mail := once.New(lease.New(redisstore.New(rdb, redisstore.Config{VolatileRecord: true}), lease.Config{}), once.Config{})
@@ -8,8 +8,9 @@
 //		return lease.Call(ctx, run, "send", send, lease.CallPolicy{DedupedFor: 24 * time.Hour})
 //	})
 //
-// A store in Redis has no transactions for a handler, so it does not implement [store.Store]. Atomic work
-// needs a database that holds both the effect and the record.
+// A store in Redis has no transactions for a handler, so it does not implement [store.Store]. If an
+// effect and its record must be committed together, use a database that holds both the effect and the
+// record.
 package redisstore
 
 import (
@@ -41,13 +42,14 @@ type Config struct {
 	VolatileRecord bool
 
 	// Prefix is the beginning of the names of all keys. Each service needs its own prefix. The part in
-	// braces keeps all keys on one shard of a cluster. Default "{once}:".
+	// braces keeps all keys on one shard of a cluster. Default: "{once}:".
 	Prefix string
 
-	// Replicas is how many replicas must have confirmed a record before it counts as written, and before a read
-	// returns it. Replicas make a loss by failover less likely, but do not exclude it: Redis may promote a
-	// replica that has confirmed nothing. Default 0: a record counts as soon as the primary has it. A call
-	// waits for the replicas for at most one second, so the client's ReadTimeout must be longer.
+	// Replicas is the number of replicas that must have confirmed a record before the record counts as written,
+	// and before a read returns the record. Replicas make the loss of a record in a failover less likely, but
+	// do not exclude the loss: Redis may promote a replica that has confirmed nothing. Default: 0, a record
+	// counts as written as soon as the primary has the record. A call waits for the replicas for at most one
+	// second, so the client's ReadTimeout must be longer than one second.
 	Replicas int
 }
 
@@ -64,11 +66,11 @@ var (
 	_ upkeep.Backlogger = (*Store)(nil)
 )
 
-// New returns a store on a server. The server needs no preparation. New does not contact the server. Before
-// the store claims its first operation, it calls [Store.Check], and claims no operation until the check has
-// passed. If the server does not allow the command INFO, the store works without the check. New panics if Config.VolatileRecord is false. New also panics if the client repeats
-// commands by itself: a repeated command would find the record that the first command has written, and
-// report it as the record of another caller.
+// New returns a store on a server. The server needs no preparation. New does not contact the server. Before the store claims (reserves) its first
+// operation, the store calls [Store.Check]. The store claims no operation until Store.Check has returned no error. If the server does not allow the
+// command INFO, the store works without a successful Store.Check. New panics if Config.VolatileRecord is false. New also panics if the client
+// repeats commands by itself: a repeated command would find the record that the first command has written, and would report this record as the
+// record of another caller.
 func New(rdb *redis.Client, cfg Config) *Store {
 	if cfg.Prefix == "" {
 		cfg.Prefix = DefaultPrefix
@@ -93,12 +95,12 @@ func (s *Store) Volatile() string {
 	return "An operation that was answered may be forgotten, and is then executed again, when Redis " + failover + ", loses the end of its append-only file (with appendfsync everysec also in a power failure or a kill) or all of it, or evicts keys."
 }
 
-// Check implements [store.Checker]. Check returns an error if the server is configured so that this package
-// cannot keep its promises: if the server evicts keys, has no append-only file, never flushes this file itself
+// Check implements [store.Checker]. Check returns an error if package redisstore does not keep its promises on
+// the server: if the server evicts keys, has no append-only file, never flushes its append-only file
 // (appendfsync no), is a replica, or has fewer replicas than Config.Replicas. Check uses the command INFO of
 // Redis, which managed services allow, and CONFIG GET. If the server does not allow CONFIG GET, Check does not
-// know appendfsync. With appendfsync everysec, which Check accepts, Redis may lose the writes of the last two
-// seconds in a power failure, and, while its disk is busy, in a kill.
+// know the setting appendfsync. Check accepts "appendfsync everysec", with which Redis may lose the writes of
+// the last two seconds in a power failure, or if Redis is killed while the disk is busy.
 func (s *Store) Check(ctx context.Context) error {
 	pipe := s.rdb.Pipeline()
 	asked, config := pipe.InfoMap(ctx), pipe.ConfigGet(ctx, appendfsync)

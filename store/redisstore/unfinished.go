@@ -18,7 +18,8 @@ const atOnce = 500
 // listed are the fields of a record that a list contains.
 var listed = []any{"state", "fingerprint", "nonce", "trace", "name", "since", "fence", "lease", "point", "calling"}
 
-// Unfinished implements [upkeep.Lister]. One command reads up to 500 records, even if the limit is lower.
+// Unfinished implements [upkeep.Lister]. One command of Unfinished reads up to 500 records, even if
+// page.Limit is lower.
 func (s *Store) Unfinished(ctx context.Context, page upkeep.Listing) (list []upkeep.Entry, next store.ID, err error) {
 	if page.Limit <= 0 {
 		return nil, next, nil
@@ -56,7 +57,7 @@ func asked(page *upkeep.Listing, rec *store.Record) bool {
 }
 
 // Backlog implements [upkeep.Backlogger]. Backlog counts no expired operations, because Redis deletes
-// these by itself.
+// expired operations by itself.
 func (s *Store) Backlog(ctx context.Context) (b upkeep.Backlog, err error) {
 	n := 0
 	err = s.walk(ctx, "-", "+", func(e upkeep.Entry, now time.Time) bool {

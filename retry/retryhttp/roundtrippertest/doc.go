@@ -1,5 +1,5 @@
-// Package roundtrippertest tests retrying HTTP clients: which requests they repeat and which not, when, and with which key and body. It works for any
-// [http.RoundTripper]:
+// Package roundtrippertest tests HTTP clients that retry: which requests a client repeats and which not, when, and with which key and body. The
+// package can test any [http.RoundTripper]:
 //
 //	func TestClient(t *testing.T) {
 //		roundtrippertest.Run(t, roundtrippertest.Candidate{New: func(base http.RoundTripper) http.RoundTripper {
@@ -7,6 +7,6 @@
 //		}})
 //	}
 //
-// Every check starts its own servers on the loopback interface, and uses real connections. [Judge] returns the results as values, so that a program
-// can compare clients.
+// Every check starts its own servers on the loopback interface, and uses real connections. The function [Judge] returns the results of the checks
+// as values, so that a program can compare clients.
 package roundtrippertest

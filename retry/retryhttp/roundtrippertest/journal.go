@@ -10,14 +10,16 @@ import (
 	"sync/atomic"
 )
 
-// Journaled is a client that stores requests with a key in a journal before it sends them, so that the next process can resume them.
+// Journaled is a client with a journal: before the client sends a request with a key, the client stores the request, so that the
+// next process can send the request again.
 type Journaled struct {
 	http.RoundTripper
 
-	// Resume sends all open requests of the journal again, and returns when they are answered.
+	// Resume sends all open requests of the journal again, and returns when all these requests are
+	// answered.
 	Resume func(ctx context.Context) error
 
-	// Close closes the journal, so that another client can use the directory. It may be nil.
+	// Close closes the journal, so that another client can use the directory. Close may be nil.
 	Close func() error
 }
 

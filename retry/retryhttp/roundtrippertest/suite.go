@@ -17,12 +17,12 @@ type Candidate struct {
 	// seconds. The pauses of the client should be at most 100 ms if the server does not ask for a pause.
 	New func(base http.RoundTripper) http.RoundTripper
 
-	// NewWithKeys is like New, for a client that adds an idempotency key to requests that need a key and have none. Leave NewWithKeys nil if the
-	// client cannot add keys; the checks that need added keys then fail.
+	// NewWithKeys is like New, for a client that adds an idempotency key to requests that need a key and have none. If the client has no
+	// function that adds keys, leave NewWithKeys nil; then the checks that need added keys fail.
 	NewWithKeys func(base http.RoundTripper) http.RoundTripper
 
 	// NewWithJournal is like New, for a client with a journal in the directory dir. The directory may already contain the journal of a client that
-	// was killed. Leave NewWithJournal nil if the client has no journal; the check that needs a journal then fails.
+	// was killed. If the client has no journal, leave NewWithJournal nil; then the check that needs a journal fails.
 	NewWithJournal func(dir string, base http.RoundTripper) (Journaled, error)
 }
 
@@ -46,7 +46,8 @@ func Checks() []Check { return slices.Clone(checks) }
 
 var checks = slices.Concat(methodChecks, afterChecks, bodyChecks, connectionChecks, staleChecks, failureChecks, answerChecks, streamChecks, budgetChecks, limitChecks, journalChecks)
 
-// Judge runs all checks on c, several at the same time, and returns their results. It takes some seconds.
+// Judge runs all checks on c, several at the same time, and returns their results. Judge takes some
+// seconds.
 func Judge(ctx context.Context, c Candidate) []Result {
 	results := make([]Result, len(checks))
 	slots := make(chan struct{}, 8)
