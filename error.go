@@ -84,8 +84,8 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // RetryClass returns the name of a class of package retry, which says whether another attempt can succeed. If
-// causeFirst is true, and if the handler's own error has a class, use the class of the handler's own error
-// and not the returned class.
+// causeFirst is true, and if the error that the handler returned has a class of its own, package retry uses
+// that class instead of the class that RetryClass returns.
 func (e *Error) RetryClass() (class string, after time.Duration, causeFirst bool) {
 	switch e.Code {
 	case CodeInFlight:

@@ -17,8 +17,8 @@ type Span struct {
 // Tracer starts a span for each run of the handler, and for each message that is done without a handler.
 type Tracer interface {
 	// InboxSpan is called when a handler begins to run, and when a message needs no handler. The handler gets the
-	// returned context. The function end is called one time, with the error of the handler, or with the error
-	// because of which the message became a dead letter. The span of Tracer does not contain the commit, because
+	// returned context. The inbox calls the function named end one time. The argument of end is the error of the
+	// handler, or the error that made the message a dead letter. The span of Tracer does not contain the commit, because
 	// the commit is part of the span of the inbox's operation.
 	InboxSpan(ctx context.Context, s Span) (_ context.Context, end func(error))
 }

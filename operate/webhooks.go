@@ -278,7 +278,7 @@ func (w *Webhooks) Data(ctx context.Context, endpoint, event string) ([]byte, er
 }
 
 // If missed is false, Preview returns the number of deliveries that Recover would make due. If missed is true, Preview returns the number of
-// deliveries that Replay would make. If the result more is true, there may be more deliveries than n. See [webhook.Endpoints.Preview].
+// deliveries that Replay would make. more reports whether there may be further deliveries after the first n. See [webhook.Endpoints.Preview].
 func (w *Webhooks) Preview(ctx context.Context, endpoint string, p webhook.Period, missed bool) (n int64, more bool, err error) {
 	e, err := w.Endpoint(ctx, endpoint)
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 	StateDelivered State = "delivered" // delivered, and kept for Config.RetainDelivered
 )
 
-// Entry describes a message in the outbox for operators.
+// Entry is what an operator sees of a message in the outbox.
 type Entry struct {
 	message.Message // without Payload and Headers if List returns the Entry
 

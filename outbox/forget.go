@@ -16,7 +16,7 @@ type Forgotten struct {
 }
 
 // Forget erases the payloads and headers of the kept delivered messages with a topic and key: see
-// Config.RetainDelivered. The IDs, sequence numbers and times of the messages stay. Forget does not change
+// Config.RetainDelivered. The IDs, sequence numbers and times of the messages are kept. Forget does not change
 // messages that wait for their delivery, because they would be delivered without content. If Forgotten.Waiting
 // is not 0, call Forget again after the delivery of the waiting messages, or skip the waiting messages. Forget
 // erases neither dead letters nor the copies at the broker and its consumers.

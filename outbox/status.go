@@ -38,7 +38,7 @@ type TopicWait struct {
 	Reason   string    // the reason of the pause, or the error
 	Node     string    // the relay that reports the wait; "" with WaitPaused and WaitFailing
 	Messages int64     // with WaitFailing: the number of failed messages, of which at most 500 are counted; with WaitPaused: the number of paused keys
-	More     bool      // the number Messages is a lower limit: more messages or keys may wait
+	More     bool      // the real number may be larger than Messages
 	Stopped  int64     // with WaitFailing: how many of the messages that are counted in Messages wait for a person
 }
 

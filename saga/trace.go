@@ -28,8 +28,8 @@ type Span struct {
 
 	Step, StepKey string // the name of the step, except in SpanRun; StepKey is the key that was passed to DoKey
 
-	Start      string // with SpanRun: the result of [Tracer.SagaTrace] at the start of the saga
-	Background bool   // with SpanRun: [Runner.Run] has found the saga, and no caller waits for it
+	Start      string // if Kind is SpanRun: the traceparent that [Tracer.SagaTrace] returned when the saga was started
+	Background bool   // if Kind is SpanRun: [Runner.Run] has found the saga, and no caller waits for it
 }
 
 // These constants say how a span (a traced part of the work of a saga) has ended. A span of the kind SpanRun can
@@ -40,7 +40,7 @@ const (
 	EndNotYet      = "not_yet"     // the step has returned [Again]
 	EndFailed      = "failed"      // the work has failed: it is tried again later, or the saga compensates, or the saga is stuck
 	EndOvertaken   = "overtaken"   // another node has taken the saga over, or the saga was started before
-	EndInterrupted = "interrupted" // with SpanRun: the run has ended because the node could not write to the store
+	EndInterrupted = "interrupted" // for a span of the kind SpanRun: the run has ended because the node could not write to the store
 )
 
 // Tracer starts a span for each run of a saga, and within the span of the run one span for each step, undo and

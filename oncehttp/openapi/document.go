@@ -56,7 +56,7 @@ func New[TX any](e *once.Engine[TX], routes map[string]oncehttp.Config) *Documen
 		methods := p.Preset.Methods
 		if method != "" {
 			if !slices.Contains(p.Preset.Methods, method) {
-				panic(fmt.Sprintf("openapi: New: requests of %q need no key.\nTry: add the method to Preset.Methods, or leave the route out.", pattern))
+				panic(fmt.Sprintf("openapi: New: the routes contain %q, but the preset requires no key for this method.\nTry: add the method to Preset.Methods, or remove the route from the routes.", pattern))
 			}
 			methods = []string{method}
 		}

@@ -22,8 +22,8 @@ type OperationsHarness struct {
 	// Peer returns a second store on the records of s, as another process would open it.
 	Peer func(tb testing.TB, s store.Operations) store.Operations
 
-	// Advance moves the clock by which s judges leases, retention and Since, so that every existing record is
-	// older by d.
+	// Advance moves the clock of s forward by d. Then every existing record is older by d, and s uses the new
+	// time for leases, for retention and for Record.Since.
 	Advance func(tb testing.TB, s store.Operations, d time.Duration)
 
 	// OneRecord says that a Change of this store can write only one operation. A store with OneRecord must

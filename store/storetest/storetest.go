@@ -31,8 +31,8 @@ type Harness[TX any] struct {
 	// Peer returns a second store on the database of s, as another process would open it.
 	Peer func(tb testing.TB, s store.Store[TX]) store.Store[TX]
 
-	// Advance moves the clock by which s judges leases, retention and Since, so that every existing record is
-	// older by d.
+	// Advance moves the clock of s forward by d. Then every existing record is older by d, and s uses the new
+	// time for leases, for retention and for Record.Since.
 	Advance func(tb testing.TB, s store.Store[TX], d time.Duration)
 
 	// Write makes one effect with the given key in tx.

@@ -28,8 +28,8 @@ type Taker interface {
 	// and the nonce, and increases the fence (a number that grows with every write of an owner). Take returns
 	// the taken operations without Request and Result. Take leaves out operations that another transaction
 	// has locked. The parameter named then is a statement in the SQL dialect of the store; Take runs the
-	// statement in the same transaction. The statement has no arguments, and must contain the table "taken t"
-	// exactly one time. The table "taken t" has the columns scope and key of the taken operations. After an
+	// statement in the same transaction. The statement has no arguments, and must contain the two words "taken t" exactly
+	// one time: a table with the name taken and the alias t. Its columns are the scope and the key of the taken operations. After an
 	// error of the kind [store.KindLost], some operations may have been taken.
 	Take(ctx context.Context, ids []store.ID, nonce []byte, lease time.Duration, then store.Statement) ([]Entry, error)
 }

@@ -40,7 +40,7 @@ type Sweep struct {
 	// not cleaned up yet (vacuum). If After is zero, Sweep looks for all expired rows.
 	After time.Time
 
-	// Archive is called one time with the rows that Sweep is about to delete, unless no row is expired.
+	// If rows are expired, Sweep calls Archive one time, with all rows that Sweep is about to delete.
 	// Archive returns nil after it has saved the rows safely. If Archive returns an error, the rows stay in
 	// the store. If Archive is nil, rows are deleted without a copy.
 	Archive func(ctx context.Context, rows []Expired) error

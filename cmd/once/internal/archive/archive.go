@@ -56,7 +56,7 @@ encrypted. Bodies and headers are printed only with --payload.`,
 		Name: "archive restore", Args: "DIR FILE", Brief: "write the operations of an archive into a new SQLite file",
 		Help: `Writes the operations of the archive into a new SQLite file. You can read this file with "once keys show"
 and with queries of your own. The operations in the file are expired, so no service answers a retry from the file. The
-command does not write to the database from which a sweep has deleted the operations. If a key was used again after the
+command reads only the archive, and writes only to the new file. If a key was used again after the
 key had expired, the file has only the last operation with this key.`,
 		Make: func() cli.Runner { return new(restore) },
 	}

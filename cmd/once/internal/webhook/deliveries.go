@@ -37,7 +37,7 @@ func (c *deliveries) Flags(fs *pflag.FlagSet) {
 
 func (c *deliveries) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) == 0 || args[0] == "" {
-		return cli.Usage("the ENDPOINT is missing", "once webhook deliveries ENDPOINT --db URL, with an ENDPOINT of once webhook endpoints")
+		return cli.Usage("the ENDPOINT is missing", "once webhook deliveries ENDPOINT --db URL; the command \"once webhook endpoints\" lists the endpoints")
 	}
 	if err := cli.CheckLimit(c.filter.Limit); err != nil {
 		return err
