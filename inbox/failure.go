@@ -86,6 +86,7 @@ func (in *Inbox[TX]) refuse(ctx context.Context, it *item, class string, reason 
 		it.result.Err = fmt.Errorf("inbox: message %s was given up, but cannot be stored as a dead letter: %w", it.m.ID, errors.Join(err, reason))
 		return
 	}
+	in.begun(it)
 	in.finishDead(ctx, it, outcome, class, 1, reason)
 }
 
@@ -133,6 +134,9 @@ func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 			in.failedAll(ctx, []*item{it})
 		}
 		return
+	}
+	if err == nil {
+		in.begun(items...)
 	}
 	for i, it := range items {
 		switch f := &fates[i]; {
@@ -303,7 +307,7 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 		if it.m.Seq > in.cfg.MaxJump { // a wrong Seq must not become the first Seq of the key
 			return DeadLettered, nil
 		}
-		at.seq = it.m.Seq - 1
+		at.begin(in.firsts.of(at.stream, it.m.Seq))
 	}
 	switch {
 	case it.m.Seq == at.seq, it.m.Seq < at.seq && in.cfg.Order == InOrder:
@@ -331,7 +335,7 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 // begin stores the beginning of the sequence of a key if the failed message is the first message of its
 // key. Otherwise, a later message that arrives during the pause would become the first message.
 func (in *Inbox[TX]) begin(ctx context.Context, r sqlplane.Runner, it *item) error {
-	if !it.ordered || !in.cfg.FromAny {
+	if !it.ordered || !in.cfg.fromAny() {
 		return nil
 	}
 	positions, err := in.lock(ctx, r, []stream{it.stream()})
@@ -339,7 +343,7 @@ func (in *Inbox[TX]) begin(ctx context.Context, r sqlplane.Runner, it *item) err
 		return err
 	}
 	if at := positions[it.stream()]; in.cfg.beginsAt(at) {
-		at.seq = it.m.Seq - 1
+		at.begin(in.firsts.of(at.stream, it.m.Seq))
 	}
 	return in.write(ctx, r, positions)
 }
