@@ -264,6 +264,11 @@ var inboxMutants = []Mutant{
 		Tests: inboxOn("TestHandlerTimeout$/^SQLite$"),
 	},
 	{
+		Name:  "a handler that hangs stops a message of another key with the same ID",
+		Edits: []Edit{{In: "inbox.hangingOf", Old: "m.Topic, m.Key}, m.Seq}", New: "\"\", \"\"}, 0}"}},
+		Tests: inboxOn("TestHangingHandlerStopsOnlyItsMessage$/^SQLite$"),
+	},
+	{
 		Name:  "messages before one that hangs are not applied",
 		Edits: []Edit{{In: "inbox.(*Inbox).hung", Old: "in.handle(ctx, before, fn)", New: "in.fail(before, errUntried)"}},
 		Tests: inboxOn("TestHandlerTimeout$/^SQLite$"),
