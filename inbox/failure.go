@@ -30,6 +30,10 @@ const (
 
 var errSameID = errors.New("an earlier message has the same source and ID, but another body, topic, key or type. Try: a sender that gives every message a different ID")
 
+// errNotNext says that a message is no longer the next one of its key. An earlier message has arrived since the
+// handler was called.
+var errNotNext = errors.New("the message cannot become a dead letter yet, because earlier messages of its key are missing. Try: deliver the message again after the earlier messages")
+
 func errJump(seq, at, most int64) error {
 	return fmt.Errorf("the Seq of the message is %d, which is more than %d (Config.MaxJump) above the last Seq of its key, %d. The inbox does not apply such a message, because it would then drop all later messages with a smaller Seq. Try: discard the dead letter if the Seq is wrong; if the sender really skips so many numbers, set a larger Config.MaxJump and redrive the dead letter", seq, most, at)
 }
@@ -142,6 +146,7 @@ func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 		switch f := &fates[i]; {
 		case err != nil: // the attempt is not counted, so the message may have one attempt more than the policy allows
 			it.result.Err = fmt.Errorf("inbox: the handler failed, and the failed attempt cannot be stored: %w; the error of the handler: %w", err, it.err)
+			in.tell(ctx, Event{Type: EventFailed, Message: it.m, From: it.from, To: it.from, Err: it.result.Err})
 		case f.dead:
 			in.finishDead(ctx, it, f.outcome, f.class, f.attempt, it.err)
 		default:
@@ -276,7 +281,7 @@ func (in *Inbox[TX]) giveUp(ctx context.Context, r sqlplane.Runner, it *item, cl
 	case class == classMismatch || class == classJump: // the position of this Seq belongs to another message, or the Seq is wrong
 		return DeadLettered, nil
 	case it.ordered:
-		return in.giveUpPosition(ctx, r, it)
+		return in.giveUpPosition(ctx, r, it, class)
 	}
 	k, err := in.find(ctx, r, &it.m)
 	if err != nil {
@@ -297,7 +302,7 @@ func (in *Inbox[TX]) giveUp(ctx context.Context, r sqlplane.Runner, it *item, cl
 }
 
 // giveUpPosition marks the position of a message that becomes a dead letter, so that its key waits for a decision.
-func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *item) (Outcome, error) {
+func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *item, class string) (Outcome, error) {
 	positions, err := in.lock(ctx, r, []stream{it.stream()})
 	if err != nil {
 		return "", err
@@ -309,6 +314,16 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 		}
 		at.begin(in.firsts.of(at.stream, it.m.Seq))
 	}
+	if in.cfg.Order == InOrder && it.m.Seq > at.seq+1 && !at.dead {
+		follows, err := in.follows(ctx, r, it, at)
+		if err != nil {
+			return "", err
+		}
+		// The key waits for this message, not for the numbers before it, which are never used: see Renumber.
+		if follows {
+			at.begin(it.m.Seq)
+		}
+	}
 	switch {
 	case it.m.Seq == at.seq, it.m.Seq < at.seq && in.cfg.Order == InOrder:
 		return Duplicate, nil
@@ -318,7 +333,11 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 	case in.cfg.Order == LatestVersion:
 		return DeadLettered, nil
 	case it.m.Seq > at.seq+1: // the letter would not block the key when the turn of the message comes
-		return "", fmt.Errorf("%w: the message has Seq %d, and the inbox has already applied Seq %d of this key", ErrTooFarAhead, it.m.Seq, at.seq)
+		reason := ErrTooFarAhead
+		if class != classTooLarge {
+			reason = errNotNext
+		}
+		return "", fmt.Errorf("%w: the message has Seq %d, and the inbox has already applied Seq %d of this key", reason, it.m.Seq, at.seq)
 	}
 	// The message may also be parked: the letter replaces the parked row.
 	if at.parked > 0 {

@@ -180,7 +180,7 @@ func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, erro
 
 // starts reports whether the message is the first message of its key after the sender was renumbered (see
 // Renumber). It is not if an earlier message of the key is parked or is a dead letter.
-func (p *pass[TX]) starts(ctx context.Context, it *item, at *position) (is bool, err error) {
+func (p *pass[TX]) starts(ctx context.Context, it *item, at *position) (bool, error) {
 	if at.dead {
 		return false, nil
 	}
@@ -189,10 +189,15 @@ func (p *pass[TX]) starts(ctx context.Context, it *item, at *position) (is bool,
 			return false, nil
 		}
 	}
-	s := p.in.statement(`select 1 from once_inbox_start where consumer = ? and source = ? and seq = ? and not exists (
+	return p.in.follows(ctx, p.r, it, at)
+}
+
+// follows does the work of starts, but knows only the parked messages that a query finds.
+func (in *Inbox[TX]) follows(ctx context.Context, r sqlplane.Runner, it *item, at *position) (is bool, err error) {
+	s := in.statement(`select 1 from once_inbox_start where consumer = ? and source = ? and seq = ? and not exists (
  select 1 from once_inbox_parked where consumer = ? and source = ? and topic = ? and KEY = ? and seq < ?)`,
-		append([]any{p.in.cfg.Consumer, at.source, it.m.Seq - 1}, p.in.parkedArgs(at.stream, it.m.Seq)...)...)
-	err = p.r.Query(ctx, s, func(sqlplane.Row) error { is = true; return nil })
+		append([]any{in.cfg.Consumer, at.source, it.m.Seq - 1}, in.parkedArgs(at.stream, it.m.Seq)...)...)
+	err = r.Query(ctx, s, func(sqlplane.Row) error { is = true; return nil })
 	return is, err
 }
 

@@ -341,12 +341,27 @@ var inboxMutants = []Mutant{
 	},
 	{
 		Name:  "any message behind the number begins its key",
-		Edits: []Edit{{In: "inbox.(*pass).starts", Old: "and seq = ? and not exists", New: "and seq <= ? and not exists"}},
+		Edits: []Edit{{In: "inbox.(*Inbox).follows", Old: "and seq = ? and not exists", New: "and seq <= ? and not exists"}},
 		Tests: restored("TestARenumberedInboxKeepsTheOrder"),
 	},
 	{
+		Name:  "the first message after a renumbering never becomes a dead letter",
+		Edits: []Edit{{In: "inbox.(*Inbox).giveUpPosition", Old: "if follows {", New: "if follows && at.seq < 0 {"}},
+		Tests: inboxOn("TestMessageAfterARenumberingIsGivenUp$/^SQLite$"),
+	},
+	{
+		Name:  "a message that is not the next one any more is called too large",
+		Edits: []Edit{{In: "inbox.(*Inbox).giveUpPosition", Old: "class != classTooLarge", New: "class == \"\""}},
+		Tests: inboxOn("TestAttemptThatIsNotStoredIsTold$/^SQLite$"),
+	},
+	{
+		Name:  "an attempt that could not be stored is not told",
+		Edits: []Edit{{In: "inbox.(*Inbox).failedAll", Old: "in.tell(ctx, Event{Type: EventFailed, Message: it.m, From: it.from, To: it.from, Err: it.result.Err})", New: ""}},
+		Tests: inboxOn("TestAttemptThatIsNotStoredIsTold$/^SQLite$"),
+	},
+	{
 		Name:  "a key passes over an earlier message that is parked",
-		Edits: []Edit{{In: "inbox.(*pass).starts", Old: "and KEY = ? and seq < ?)", New: "and KEY = ? and seq < ? - 1000000)"}},
+		Edits: []Edit{{In: "inbox.(*Inbox).follows", Old: "and KEY = ? and seq < ?)", New: "and KEY = ? and seq < ? - 1000000)"}},
 		Tests: restored("TestARenumberedInboxKeepsTheOrder"),
 	},
 	{
