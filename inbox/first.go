@@ -68,7 +68,7 @@ func (f *firsts) forget(streams ...stream) {
 	}
 }
 
-// leave returns the keys whose beginnings must be stored: those of items that have failed, and some of the keys
+// leave returns the keys whose beginnings must be stored: the keys of items that have failed, and some of the keys
 // that earlier calls have left.
 func (f *firsts) leave(items []*item) map[stream]int64 {
 	f.mu.Lock()
