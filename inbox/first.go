@@ -27,7 +27,7 @@ type first struct {
 const maxFirsts = 100
 
 // keepWithin limits the time in which keepFirsts stores beginnings, also if the context of the caller has ended.
-const keepWithin = time.Second
+const keepWithin = 5 * time.Second
 
 // arrive notes the messages that may begin a key. A message with a smaller Seq than the noted one replaces it, so
 // that neither of them is lost.
