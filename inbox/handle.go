@@ -67,6 +67,10 @@ func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message
 	if redelivered && len(pending) > 1 { // the look-up saves a transaction that would fail
 		pending = in.skipKnown(ctx, pending)
 	}
+	if in.cfg.fromAny() {
+		in.firsts.arrive(items, in.cfg.MaxJump)
+		defer in.keepFirsts(ctx, items)
+	}
 	in.handle(ctx, pending, fn)
 	for _, it := range large { // after pending, because a large message may follow the pending messages in its key
 		in.refuse(ctx, it, classTooLarge, errTooLarge(len(it.m.Payload), in.cfg.MaxPayload))
@@ -130,6 +134,7 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 		hung := timedOut(items)
 		switch {
 		case err == nil:
+			in.begun(items...)
 			in.finishAll(ctx, items, fn)
 			return
 		case hung != nil:

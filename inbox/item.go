@@ -31,6 +31,7 @@ type item struct {
 	letter  string // the UID of the stored dead letter
 	reused  bool   // a message with another ID was applied with the same Seq
 	drains  bool   // parked messages of its key may be next
+	begins  bool   // the key of the message begins in this pass
 	behind  bool   // not tried, because an earlier message of its key has failed in the same pass
 
 	result *Result
@@ -51,7 +52,7 @@ func (it *item) usesID() bool { return !it.ordered && it.twin == nil }
 
 // forget clears the result of a pass.
 func (it *item) forget() {
-	it.outcome, it.err, it.refusal, it.class, it.reused, it.drains, it.behind = "", nil, nil, "", false, false, false
+	it.outcome, it.err, it.refusal, it.class, it.reused, it.drains, it.begins, it.behind = "", nil, nil, "", false, false, false, false
 }
 
 // known sets the outcome of the item from the stored row of a message with the same ID.
