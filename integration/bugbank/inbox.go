@@ -37,7 +37,7 @@ var inboxMutants = []Mutant{
 	},
 	{
 		Name:  "a message is acknowledged because another one is the dead letter of its place",
-		Edits: []Edit{{In: "inbox.(*pass).blocked", Old: "if own || err != nil {", New: "if own || err == nil {"}},
+		Edits: []Edit{{In: "inbox.(*pass).blocked", Old: `case uid != "" || err != nil:`, New: `case uid != "" || err == nil:`}},
 		Tests: inboxOn("TestPlaceOfALetter$/^SQLite$"),
 	},
 	{
@@ -129,6 +129,36 @@ var inboxMutants = []Mutant{
 		Name:  "a first message that fails does not begin its key",
 		Edits: []Edit{{In: "inbox.(*Inbox).begin", Old: "in.cfg.beginsAt(at)", New: "in.cfg.beginsAt(at) && it.m.Seq == 1"}},
 		Tests: inboxOn("TestFirstMessageFails$/^SQLite$"),
+	},
+	{
+		Name:  "a message that was too large is not applied when it is sent again",
+		Edits: []Edit{{In: "inbox.(*Inbox).replaceable", Old: "class == classTooLarge && same", New: "false"}},
+		Tests: inboxOn("TestTooLargeIsSentAgain$/^SQLite$"),
+	},
+	{
+		Name:  "a message that was too large blocks its key although it is sent again",
+		Edits: []Edit{{In: "inbox.(*pass).blocked", Old: "class == classTooLarge", New: "class == classTooLarge+uid"}},
+		Tests: inboxOn("TestTooLargeIsSentAgain$/^SQLite$"),
+	},
+	{
+		Name:  "a malformed message is not applied when it is sent again",
+		Edits: []Edit{{In: "inbox.(*Inbox).replaceable", Old: "class == classMalformed ||", New: ""}},
+		Tests: inboxOn("TestMalformedIsSentAgain$/^SQLite$"),
+	},
+	{
+		Name:  "the letter of a message that is sent again stays",
+		Edits: []Edit{{In: "inbox.(*Inbox).resolveReplaced", Old: "ok, err := letter.Replace(ctx, r, in.db.Dialect(), it.replaces, letter.StateApplied)", New: "ok, err := true, error(nil)"}},
+		Tests: inboxOn("TestMalformedIsSentAgain$/^SQLite$"),
+	},
+	{
+		Name:  "the payload of a message that was sent again and has failed is lost",
+		Edits: []Edit{{In: "inbox.(*Inbox).buryReplaced", Old: `it.replaces == ""`, New: "in != nil"}},
+		Tests: inboxOn("TestReplacementFails$/^SQLite$"),
+	},
+	{
+		Name:  "an encrypted letter without its payload is redriven",
+		Edits: []Edit{{In: "inbox.(*Inbox).itemOf", Old: "err = errNotKept", New: "_ = errNotKept"}},
+		Tests: inboxOn("TestTooLargeIsSentAgain$/^SQLite$"),
 	},
 	{
 		Name:  "a malformed letter is redriven",
