@@ -116,7 +116,8 @@ type Config struct {
 	// field of the engine's Config.Timeouts.
 	Timeouts store.Timeouts
 
-	// Encrypter, if it is set, encrypts payloads and headers of parked messages and dead letters.
+	// Encrypter, if it is set, encrypts payloads and headers of parked messages and dead letters, and the results that [Do]
+	// stores.
 	Encrypter once.Encrypter
 
 	// Node names this process in the attempts of dead letters. Default: the name of the host.

@@ -132,7 +132,7 @@ var inboxMutants = []Mutant{
 	},
 	{
 		Name:  "a message that was too large is not applied when it is sent again",
-		Edits: []Edit{{In: "inbox.(*Inbox).replaceable", Old: "class == classTooLarge && same", New: "false"}},
+		Edits: []Edit{{In: "inbox.(*Inbox).replaceable", Old: "class == classTooLarge && same", New: "class == classTooLarge && !same"}},
 		Tests: inboxOn("TestTooLargeIsSentAgain$/^SQLite$"),
 	},
 	{
@@ -159,6 +159,24 @@ var inboxMutants = []Mutant{
 		Name:  "an encrypted letter without its payload is redriven",
 		Edits: []Edit{{In: "inbox.(*Inbox).itemOf", Old: "err = errNotKept", New: "_ = errNotKept"}},
 		Tests: inboxOn("TestTooLargeIsSentAgain$/^SQLite$"),
+	},
+	{
+		Name:  "the result of Do is stored as plain text",
+		Edits: []Edit{{In: "inbox.(*Inbox).sealResult", Old: "in.cfg.Encrypter == nil", New: "m != nil"}},
+		Tests: inboxOn("TestResultsAreEncrypted$/^SQLite$"),
+	},
+	{
+		Name:  "the result of another message can be decrypted",
+		Edits: []Edit{
+			{In: "inbox.(*Inbox).sealResult", Old: `in.label(m)+"result"`, New: `"result"`},
+			{In: "inbox.(*Inbox).openResult", Old: `in.label(m)+"result"`, New: `"result"`},
+		},
+		Tests: inboxOn("TestResultsAreEncrypted$/^SQLite$"),
+	},
+	{
+		Name:  "a plain result of an earlier version cannot be read",
+		Edits: []Edit{{In: "inbox.(*Inbox).openResult", Old: "stored[0] != sealedResult", New: "false"}},
+		Tests: inboxOn("TestResultsAreEncrypted$/^SQLite$"),
 	},
 	{
 		Name:  "a malformed letter is redriven",
