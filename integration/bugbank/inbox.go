@@ -166,7 +166,7 @@ var inboxMutants = []Mutant{
 		Tests: inboxOn("TestResultsAreEncrypted$/^SQLite$"),
 	},
 	{
-		Name:  "the result of another message can be decrypted",
+		Name: "the result of another message can be decrypted",
 		Edits: []Edit{
 			{In: "inbox.(*Inbox).sealResult", Old: `in.label(m)+"result"`, New: `"result"`},
 			{In: "inbox.(*Inbox).openResult", Old: `in.label(m)+"result"`, New: `"result"`},
