@@ -160,7 +160,7 @@ func testReplacementFails[TX any](t *testing.T, g *fixture[TX]) {
 		}
 		g.wantBooked(t)
 		if n := g.count(t, "select count(*) from once_deadletter where consumer = ? and class = 'exhausted' and state = 'dead' and length(payload) > 0", cfg.Consumer); n != 2 || g.letters(t) != 2 {
-			t.Errorf("order %d: %d letters have a payload, %d letters wait", order, n, g.letters(t))
+			t.Fatalf("order %d: %d letters have a payload, %d letters wait", order, n, g.letters(t))
 		}
 		g.exec(t, "update once_deadletter set redrive_at = NOW where state = 'dead'")
 		run(t, in, g.whole, func() bool { return g.letters(t) == 0 })
