@@ -43,7 +43,7 @@ func errReusedSeq(seq int64) error {
 }
 
 func errTooLarge(size, most int) error {
-	return fmt.Errorf("the payload has %d bytes, at most %d are allowed (message.MaxPayload), so the payload was not stored. Try: set a larger Config.MaxPayload, and then have the sender send the message again", size, most)
+	return fmt.Errorf("the payload has %d bytes, at most %d are allowed (Config.MaxPayload), so the payload was not stored. Try: set a larger Config.MaxPayload, and then have the sender send the same message again, with the same ID: the inbox applies it in place of the dead letter. Do not discard the dead letter before that, because the inbox does not apply the message of a discarded dead letter", size, most)
 }
 
 // Refuse makes a dead letter of a message that cannot be handled, for example because it cannot be decoded. The
@@ -257,6 +257,9 @@ func (in *Inbox[TX]) bury(ctx context.Context, r sqlplane.Runner, it *item, l *l
 	o, err := in.giveUp(ctx, r, it, l.Class)
 	if o != DeadLettered || err != nil {
 		return o, err
+	}
+	if err := in.buryReplaced(ctx, r, it); err != nil {
+		return "", err
 	}
 	headers, err := seal.EncodeHeaders(it.m.Headers)
 	if err != nil {

@@ -106,6 +106,7 @@ func (in *Inbox[TX]) find(ctx context.Context, r sqlplane.Runner, m *message.Mes
 func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err error) {
 	byID := make(map[identity]*item, len(items))
 	for _, it := range items {
+		it.replaces = ""
 		if it.usesID() {
 			byID[it.identity()] = it
 		}
@@ -114,6 +115,7 @@ func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err
 	for _, it := range byID {
 		rest = append(rest, it)
 	}
+	dead := map[*item]*known{}
 	// The result of a message is not read: only Do needs it.
 	const columns = "select i.source, i.event_id, i.payload_hash, i.envelope, case when i.processed_at is null then 0 else 1 end from once_inbox i "
 	for len(rest) > 0 {
@@ -143,6 +145,9 @@ func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err
 			if it := byID[id]; it != nil {
 				it.known(&k)
 				found++
+				if it.outcome == DeadLettered && !k.processed {
+					dead[it] = &k
+				}
 			}
 			return nil
 		})
@@ -150,6 +155,14 @@ func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err
 			return found, err
 		}
 		rest = rest[n:]
+	}
+	for it, k := range dead {
+		if err := in.replaceable(ctx, in.db.Pool(), it, k); err != nil {
+			return found, err
+		}
+		if it.replaces != "" { // the message is not known: it is applied in place of its letter
+			it.forget()
+		}
 	}
 	return found, nil
 }

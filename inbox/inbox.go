@@ -100,7 +100,8 @@ type Config struct {
 	GapAlarm time.Duration
 
 	// MaxPayload is the largest length of a payload, in bytes. A message whose payload is longer than MaxPayload
-	// becomes a dead letter, which does not contain the payload. With InOrder, a message whose payload is longer
+	// becomes a dead letter, which does not contain the payload. If the sender sends the same message again after
+	// MaxPayload was made larger, the message is applied in place of its dead letter. With InOrder, a message whose payload is longer
 	// than MaxPayload becomes a dead letter only when it is the next message of its key; while earlier messages
 	// of its key are missing, the message is refused with [ErrTooFarAhead]. Default [message.MaxPayload].
 	MaxPayload int
@@ -120,7 +121,8 @@ type Config struct {
 	// field of the engine's Config.Timeouts.
 	Timeouts store.Timeouts
 
-	// Encrypter, if it is set, encrypts payloads and headers of parked messages and dead letters.
+	// Encrypter, if it is set, encrypts payloads and headers of parked messages and dead letters, and the results that [Do]
+	// stores.
 	Encrypter once.Encrypter
 
 	// Node names this process in the attempts of dead letters. Default: the name of the host.

@@ -19,6 +19,8 @@ type item struct {
 
 	ordered bool  // the position of the key shows whether the message was applied, not the ID of the message
 	twin    *item // an earlier message of the same batch with the same ID, whose outcome this item gets
+	// replaces is the UID of a dead letter that cannot be applied and whose message this item is: see replace.go.
+	replaces string
 	// from is the state of the message before the call.
 	from State
 	wait time.Duration // how long its transaction took to begin

@@ -48,15 +48,24 @@ type pass[TX any] struct {
 
 // run applies items. The IDs come first and the positions second in every process, so that two passes do not deadlock.
 func (p *pass[TX]) run(ctx context.Context, items []*item) (err error) {
-	var byID []*item
+	var byID, replacing []*item
 	var streams []stream
 	for _, it := range items {
 		// The engine may run this again after a deadlock, so the outcomes of the earlier run are cleared.
 		it.forget()
-		if it.ordered {
+		switch {
+		case it.ordered:
+			it.replaces = "" // blocked finds it again
 			streams = append(streams, it.stream())
-		} else {
+		case it.replaces != "":
+			replacing = append(replacing, it)
+		default:
 			byID = append(byID, it)
+		}
+	}
+	for _, it := range replacing {
+		if err := p.in.replace(ctx, p.r, it); err != nil {
+			return err
 		}
 	}
 	if err := p.in.addIDs(ctx, p.r, byID); err != nil {
@@ -204,8 +213,12 @@ func (in *Inbox[TX]) follows(ctx context.Context, r sqlplane.Runner, it *item, a
 // blocked does the work of turn for a message whose position belongs to a dead letter. This is usually the
 // letter of the same message. If it is not, the message must not be acknowledged as dead-lettered.
 func (p *pass[TX]) blocked(ctx context.Context, it *item) (bool, error) {
-	own, err := letter.IsDead(ctx, p.r, p.in.db.Dialect(), p.in.letterID(&it.m), it.hash)
-	if own || err != nil {
+	uid, class, err := letter.DeadOf(ctx, p.r, p.in.db.Dialect(), p.in.letterID(&it.m), it.hash)
+	switch {
+	case err == nil && class == classTooLarge: // no redrive can apply the letter, but this delivery can
+		it.replaces = uid
+		return true, nil
+	case uid != "" || err != nil:
 		it.outcome = DeadLettered
 		return false, err
 	}
@@ -258,6 +271,11 @@ func (p *pass[TX]) call(ctx context.Context, it *item) error {
 
 // move advances the position of a key to an applied message.
 func (p *pass[TX]) move(ctx context.Context, at *position, it *item) error {
+	if it.replaces != "" {
+		if err := p.in.resolveReplaced(ctx, p.r, it); err != nil {
+			return err
+		}
+	}
 	at.move(&it.m)
 	// No row of the key is parked, so no row can need a delete. This saves a statement.
 	if at.parked == 0 {

@@ -37,7 +37,7 @@ var inboxMutants = []Mutant{
 	},
 	{
 		Name:  "a message is acknowledged because another one is the dead letter of its place",
-		Edits: []Edit{{In: "inbox.(*pass).blocked", Old: "if own || err != nil {", New: "if own || err == nil {"}},
+		Edits: []Edit{{In: "inbox.(*pass).blocked", Old: `case uid != "" || err != nil:`, New: `case uid != "" || err == nil:`}},
 		Tests: inboxOn("TestPlaceOfALetter$/^SQLite$"),
 	},
 	{
@@ -174,6 +174,54 @@ var inboxMutants = []Mutant{
 		Name:  "StartAt with Seq 1 changes nothing",
 		Edits: []Edit{{In: "inbox.(*Inbox).StartAt", Old: "at.seq == seq-1 && at.begun()", New: "at.seq == seq-1"}},
 		Tests: inboxOn("TestStartAtOne$/^SQLite$"),
+	},
+	{
+		Name:  "a message that was too large is not applied when it is sent again",
+		Edits: []Edit{{In: "inbox.(*Inbox).replaceable", Old: "class == classTooLarge && same", New: "class == classTooLarge && !same"}},
+		Tests: inboxOn("TestTooLargeIsSentAgain$/^SQLite$"),
+	},
+	{
+		Name:  "a message that was too large blocks its key although it is sent again",
+		Edits: []Edit{{In: "inbox.(*pass).blocked", Old: "class == classTooLarge", New: "class == classTooLarge+uid"}},
+		Tests: inboxOn("TestTooLargeIsSentAgain$/^SQLite$"),
+	},
+	{
+		Name:  "a malformed message is not applied when it is sent again",
+		Edits: []Edit{{In: "inbox.(*Inbox).replaceable", Old: "class == classMalformed ||", New: ""}},
+		Tests: inboxOn("TestMalformedIsSentAgain$/^SQLite$"),
+	},
+	{
+		Name:  "the letter of a message that is sent again stays",
+		Edits: []Edit{{In: "inbox.(*Inbox).resolveReplaced", Old: "ok, err := letter.Replace(ctx, r, in.db.Dialect(), it.replaces, letter.StateApplied)", New: "ok, err := true, error(nil)"}},
+		Tests: inboxOn("TestMalformedIsSentAgain$/^SQLite$"),
+	},
+	{
+		Name:  "the payload of a message that was sent again and has failed is lost",
+		Edits: []Edit{{In: "inbox.(*Inbox).buryReplaced", Old: `it.replaces == ""`, New: "in != nil"}},
+		Tests: inboxOn("TestReplacementFails$/^SQLite$"),
+	},
+	{
+		Name:  "an encrypted letter without its payload is redriven",
+		Edits: []Edit{{In: "inbox.(*Inbox).itemOf", Old: "err = errNotKept", New: "_ = errNotKept"}},
+		Tests: inboxOn("TestTooLargeIsSentAgain$/^SQLite$"),
+	},
+	{
+		Name:  "the result of Do is stored as plain text",
+		Edits: []Edit{{In: "inbox.(*Inbox).sealResult", Old: "in.cfg.Encrypter == nil", New: "m != nil"}},
+		Tests: inboxOn("TestResultsAreEncrypted$/^SQLite$"),
+	},
+	{
+		Name: "the result of another message can be decrypted",
+		Edits: []Edit{
+			{In: "inbox.(*Inbox).sealResult", Old: `in.label(m)+"result"`, New: `"result"`},
+			{In: "inbox.(*Inbox).openResult", Old: `in.label(m)+"result"`, New: `"result"`},
+		},
+		Tests: inboxOn("TestResultsAreEncrypted$/^SQLite$"),
+	},
+	{
+		Name:  "a plain result of an earlier version cannot be read",
+		Edits: []Edit{{In: "inbox.(*Inbox).openResult", Old: "stored[0] != sealedResult", New: "false"}},
+		Tests: inboxOn("TestResultsAreEncrypted$/^SQLite$"),
 	},
 	{
 		Name:  "a malformed letter is redriven",
