@@ -62,10 +62,10 @@ func (in *Inbox[TX]) itemOf(l *letter.Letter) (*item, error) {
 	it := &item{from: StateDeadLettered, hash: l.Hash, envelope: letter.Envelope(l.Topic, l.Key, l.Type), result: new(Result)}
 	it.m = message.Message{ID: l.EventID, Source: l.Source, Topic: l.Topic, Key: l.Key, Type: l.Type, Seq: l.Seq, Trace: l.Trace, CreatedAt: l.CreatedAt}
 	it.ordered = in.cfg.Order != AnyOrder && l.Key != "" && l.Seq > 0
-	switch {
-	case l.Class == classMismatch:
+	switch l.Class {
+	case classMismatch:
 		return it, errSameID
-	case l.Class == classMalformed: // some fields of the message may come from storable, not from the sender
+	case classMalformed: // some fields of the message may come from storable, not from the sender
 		return it, errors.New("the message is malformed, so it is not given to a handler. Try: have the sender send a well-formed message with the same ID. Discard this dead letter only if it still waits after the inbox has applied that message, because the inbox does not apply the message of a discarded dead letter")
 	}
 	if err := l.Open(in.cfg.Encrypter); err != nil {
