@@ -54,7 +54,8 @@ type User struct {
 	Name string // the name for the audit; required if Role is RoleOperator
 	Role Role
 
-	// Tenants are the tenants whose data the user may see; nil means all data. The tenant of an operation is the beginning of its scope up to the first
+	// Tenants are the tenants whose data the user may see; nil means all data. The console ignores the value "", so a user whose only value is "" sees
+	// no data. The tenant of an operation is the beginning of its scope up to the first
 	// blank. In a scope of package oncehttp the text before the first blank is the principal. For sagas and endpoints of webhooks, the tenant is the
 	// field Tenant. Outbox, inboxes, dead letters and audit have no tenant, so the console does not show them to a user with Tenants.
 	Tenants []string

@@ -123,6 +123,19 @@ var consoleMutants = []Mutant{
 		Tests: console("TestTenantsSeeOnlyTheirOwn"),
 	},
 	{
+		Name: "a user with an empty tenant sees the endpoints of all tenants",
+		Edits: []Edit{
+			{In: "console.(*console).userOf", Old: `return t == ""`, New: `return t == "*"`},
+			{In: "console.(*request).endpoints", Old: "if q.seesTenant(e.Tenant) {", New: "{"},
+		},
+		Tests: console("TestEmptyTenantSeesNothing"),
+	},
+	{
+		Name:  "a user with an empty tenant sees what has no tenant",
+		Edits: []Edit{{In: "console.(*console).userOf", Old: `return t == ""`, New: `return t == "*"`}},
+		Tests: console("TestEmptyTenantSeesNothing"),
+	},
+	{
 		Name:  "the list of endpoints is of any tenant",
 		Edits: []Edit{{In: "console.(*request).ofTenant", Old: "q.user.Tenants == nil", New: `q.user.Tenants == nil || q.FormValue("tenant") != ""`}},
 		Tests: console("TestTenantsSeeOnlyTheirOwn"),
