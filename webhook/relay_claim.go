@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	readBytes   = 4 << 20 // the maximum size of the events that are read at once, estimated from the last ones
-	readMost    = 128     // the maximum number of these events
-	sealedPause = time.Minute
+	readBytes   = 4 << 20     // the maximum size of the events that are read at once, estimated from the last ones
+	readMost    = 128         // the maximum number of these events
+	sealedPause = time.Minute // the pause before an event or an endpoint that could not be decrypted is tried again
 )
 
 // claimer finds due deliveries, and begins them. A claim writes nothing to the database: this process holds the

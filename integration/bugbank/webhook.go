@@ -13,6 +13,21 @@ var webhookMutants = []Mutant{
 		Tests: console("TestTrailOfWebhooks"),
 	},
 	{
+		Name:  "an endpoint whose secret could not be decrypted one time gets nothing until the relay is started again",
+		Edits: []Edit{{In: "webhook.(*board).broken", Old: "t.broken != nil", New: `t.broken != nil && t.uid == ""`}},
+		Tests: in("webhook", "TestEncrypterFailsForAMoment"),
+	},
+	{
+		Name:  "the observer hears of each try to decrypt an endpoint",
+		Edits: []Edit{{In: "webhook.(*lister).read", Old: "err != nil && !wasBroken", New: "err != nil"}},
+		Tests: in("webhook", "TestEncrypterFailsForAMoment"),
+	},
+	{
+		Name:  "the observer does not hear that an endpoint can be decrypted again",
+		Edits: []Edit{{In: "webhook.(*lister).read", Old: "err == nil && wasBroken", New: "err == nil && wasBroken && e.version < 0"}},
+		Tests: in("webhook", "TestEncrypterFailsForAMoment"),
+	},
+	{
 		Name:  "a claim that began before an outcome was written down posts it again",
 		Edits: []Edit{{In: "webhook.(*board).settled", Old: "!t.claimed {", New: "t.id != 0 {"}},
 		Tests: in("webhook", "TestSettledDuringClaim"),
