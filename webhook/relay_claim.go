@@ -114,7 +114,8 @@ func scanDue(row sqlplane.Row) (d *delivery, endpoint int64, at bound, isDue boo
 	var due time.Time
 	var come int
 	err = row.Scan(&endpoint, &d.event, &d.attempts, &d.cause, (*dialect.Time)(&due), &come)
-	return d, endpoint, bound{due.UnixMicro(), d.event}, come == 1, err
+	d.due = due.UnixMicro()
+	return d, endpoint, bound{d.due, d.event}, come == 1, err
 }
 
 // begin reads the events of deliveries, and begins the deliveries. It sets in more which endpoints have further

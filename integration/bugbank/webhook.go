@@ -28,6 +28,24 @@ var webhookMutants = []Mutant{
 		Tests: in("webhook", "TestEncrypterFailsForAMoment"),
 	},
 	{
+		Name: "an attempt of Resend ends a later Resend",
+		Edits: []Edit{
+			{In: "webhook.(*Relay).settleArrays", Old: "d.cause <> 'resend' or ", New: "d.cause <> '-' or "},
+			{In: "webhook.(*Relay).unchanged", Old: "cause != CauseResend", New: `cause != "-"`},
+		},
+		Tests: onHookrelay("TestResendBesideResend"),
+	},
+	{
+		Name:  "an attempt of Resend ends a later Resend on databases without arrays",
+		Edits: []Edit{{In: "webhook.(*Relay).unchanged", Old: "cause != CauseResend", New: `cause != "-"`}},
+		Tests: onHookrelay("TestResendBesideResend$/^SQLite"),
+	},
+	{
+		Name:  "two calls of Resend in the same instant write the same time",
+		Edits: []Edit{{In: "webhook.(*Endpoints).Resend", Old: "then once_webhook_delivery.due_at + `+instant+`", New: "then NOW + 0 * `+instant+`"}},
+		Tests: onHookrelay("TestResendInTheSameInstant"),
+	},
+	{
 		Name:  "a claim that began before an outcome was written down posts it again",
 		Edits: []Edit{{In: "webhook.(*board).settled", Old: "!t.claimed {", New: "t.id != 0 {"}},
 		Tests: in("webhook", "TestSettledDuringClaim"),
