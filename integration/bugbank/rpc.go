@@ -63,6 +63,11 @@ var rpcMutants = []Mutant{
 		Tests: []Killer{{Module: "oncegrpc", Test: "TestUndoOfACallUnderWay"}},
 	},
 	{
+		Name:  "a refused undo has the error of the call that it undoes",
+		Edits: []Edit{{In: "rpc.undoProblem", Old: "once.CodeOf(err) == once.CodeNoResult", New: "false"}},
+		Tests: []Killer{{Module: "oncegrpc", Test: "TestUndoOfAnAnswerThatIsNotStored"}, {Module: "onceconnect", Test: "TestUndoOfAnAnswerThatIsNotStored"}},
+	},
+	{
 		Name:  "an undo over an RPC is refused by a quota",
 		Edits: []Edit{{In: "rpc.(*Server).overQuota", Old: `|| s.Undoes[c.Method] != ""`, New: ""}},
 		Tests: []Killer{{Module: "oncegrpc", Test: "TestQuotaAnswersResourceExhausted"}, {Module: "onceconnect", Test: "TestQuotaAnswersResourceExhausted"}},
