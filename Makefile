@@ -83,7 +83,7 @@ prove: setup ## the core of the kill, cut and stop loops, then others and mutant
 	@echo "--- what the tests have met (.cache/report.txt)"; touch $(REPORT); cat $(REPORT)
 
 .PHONY: prove-all
-prove-all: setup ## every test of make prove, but for the mutants (30 minutes)
+prove-all: setup ## every test of make prove on all its databases and at all its points, but no mutants (50 minutes)
 	@mkdir -p $(dir $(REPORT)) && rm -f $(REPORT)
 	@ONCE_REPORT=$(REPORT) go run ./internal/testenv/tier/prove -all
 

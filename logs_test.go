@@ -56,7 +56,7 @@ var observersThatLog = map[string]func(context.Context, *slog.Logger){
 	},
 	"webhook": func(ctx context.Context, l *slog.Logger) {
 		o := webhook.LogRelay(l)
-		for _, e := range []webhook.RelayEventType{webhook.EventFailed, webhook.EventSealed, webhook.EventRanOut, webhook.EventCircuit, webhook.EventDisabled, webhook.EventOurs, webhook.EventDatabase} {
+		for _, e := range []webhook.RelayEventType{webhook.EventFailed, webhook.EventSealed, webhook.EventUnsealed, webhook.EventRanOut, webhook.EventCircuit, webhook.EventDisabled, webhook.EventOurs, webhook.EventDatabase} {
 			o.Observe(ctx, filled(webhook.RelayEvent{Type: e}))
 		}
 		outage(func() { o.Observe(ctx, filled(webhook.RelayEvent{Type: webhook.EventDatabase})) }, func() { o.Observe(ctx, filled(webhook.RelayEvent{Type: webhook.EventDelivered})) })

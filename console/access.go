@@ -35,6 +35,8 @@ func (c *console) userOf(r *http.Request) (User, error) {
 	if err != nil || u.Role == RoleOperator && strings.TrimSpace(u.Name) == "" { // each change is written to the audit, which needs a name
 		return User{}, errAccess
 	}
+	// The tenant of a session without a tenant is "", and in a filter "" means all tenants. The clone of a list that is not nil is not nil.
+	u.Tenants = slices.DeleteFunc(slices.Clone(u.Tenants), func(t string) bool { return t == "" })
 	return u, nil
 }
 

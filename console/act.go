@@ -95,9 +95,6 @@ func (q *request) confirm() error {
 }
 
 func (q *request) do() error {
-	if err := q.ParseForm(); err != nil {
-		return &refusal{"the form is not valid, or is larger than a megabyte"}
-	}
 	a, ok := actionOf(q.PostForm.Get("action"))
 	if !ok {
 		return errNotFound

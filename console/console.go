@@ -22,6 +22,7 @@ import (
 	"io/fs"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/oncelib/once/operate"
@@ -54,7 +55,8 @@ type User struct {
 	Name string // the name for the audit; required if Role is RoleOperator
 	Role Role
 
-	// Tenants are the tenants whose data the user may see; nil means all data. The tenant of an operation is the beginning of its scope up to the first
+	// Tenants are the tenants whose data the user may see; nil means all data. The console ignores the value "", so a user whose only value is "" sees
+	// no data. The tenant of an operation is the beginning of its scope up to the first
 	// blank. In a scope of package oncehttp the text before the first blank is the principal. For sagas and endpoints of webhooks, the tenant is the
 	// field Tenant. Outbox, inboxes, dead letters and audit have no tenant, so the console does not show them to a user with Tenants.
 	Tenants []string
@@ -72,7 +74,7 @@ const (
 // These are the limits of one handler.
 const (
 	mostAtOnce = 4                // the maximum number of requests that use the database at the same time
-	readTime   = 5 * time.Second  // the time limit of a page
+	readTime   = 5 * time.Second  // the time limit of a page, and of the arrival of a form
 	writeTime  = 60 * time.Second // the time limit of a change
 	mostForm   = 1 << 20          // bytes
 )
@@ -158,7 +160,8 @@ type request struct {
 	w    http.ResponseWriter
 	ctx  context.Context //nolint:containedctx // the context of the request, with the time limit of a page
 	user User
-	seen bool // this answer shows hidden data
+	seen bool   // this answer shows hidden data
+	free func() // gives back the place of the request; nil if it has none
 }
 
 // serve returns a handler that finds out the user of a request, limits its time, and answers errors.
@@ -172,14 +175,18 @@ func (c *console) serve(page func(*request) error) http.HandlerFunc {
 		bound := readTime
 		if r.Method == http.MethodPost {
 			bound = writeTime
-			r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+			if err := readForm(w, r); err != nil {
+				(&request{console: c, Request: r, w: w, user: user}).fail(&refusal{"the form has not arrived within 5 seconds, is larger than a megabyte, or is not valid. Try: send the form again"})
+				return
+			}
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), bound)
 		defer cancel()
 		q := &request{console: c, Request: r, w: w, ctx: ctx, user: user}
 		select {
 		case c.running <- struct{}{}: // the connection pool belongs to the service, so the console uses only a few of its connections
-			defer func() { <-c.running }()
+			q.free = sync.OnceFunc(func() { <-c.running })
+			defer q.free()
 		case <-ctx.Done():
 			q.fail(errBusy)
 			return
@@ -188,6 +195,20 @@ func (c *console) serve(page func(*request) error) http.HandlerFunc {
 			q.fail(err)
 		}
 	}
+}
+
+// readForm reads the form of a request. It is called before the request takes a place, because a form may arrive slowly or never. Later calls, such as
+// FormValue, read nothing from the connection.
+func readForm(w http.ResponseWriter, r *http.Request) error {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(readTime)) // an error is ignored: the writers of some middlewares have no deadlines
+	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+	if err := r.ParseForm(); err != nil {
+		return err // the deadline stays, so that the server does not wait for the rest of the form
+	}
+	// The connection stays open for other requests, and a server may keep a deadline.
+	_ = control.SetReadDeadline(time.Time{})
+	return nil
 }
 
 // everything returns a page that is not found for a user who may see only some tenants.

@@ -175,6 +175,10 @@ func (q *request) write(status int, name string, p page) error {
 	if err := q.pages[name].ExecuteTemplate(&b, "layout.html", p); err != nil {
 		return err
 	}
+	// The page needs the database no more, and the browser may read its answer slowly.
+	if q.free != nil {
+		q.free()
+	}
 	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	q.w.WriteHeader(status)
 	_, _ = b.WriteTo(q.w) // an error is ignored: the browser has disconnected

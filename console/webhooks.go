@@ -73,7 +73,9 @@ func (q *request) endpoints() error {
 		return err
 	}
 	for _, e := range p.Items {
-		body.Rows = append(body.Rows, rowOf(e))
+		if q.seesTenant(e.Tenant) {
+			body.Rows = append(body.Rows, rowOf(e))
+		}
 	}
 	if body.Cut = p.Cut; p.Next != "" {
 		body.Next = link("endpoints", "state", body.State, "tenant", tenant, "after", p.Next)

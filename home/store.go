@@ -101,7 +101,7 @@ func (s *Store[TX]) check(tenant string) store.Statement {
 	return st
 }
 
-// After Require, tx commits only if the region of the Store owns tenant. Call Require in transactions of a tenant that execute no operation
+// Require lets tx commit only if the region of the Store owns tenant. Call Require in transactions of a tenant that execute no operation
 // of an engine. On pgxstore the check runs together with the commit, and the commit returns the error.
 func (s *Store[TX]) Require(ctx context.Context, tx TX, tenant string) error {
 	return s.refused(ctx, tenant, s.seen.On(tx).Append(ctx, s.check(tenant)))

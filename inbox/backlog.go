@@ -97,7 +97,20 @@ func (c *consumers) all() (list []func() Backlog) {
 // hanging holds the handlers that still run after Config.HandlerTimeout, by message.
 type hanging struct {
 	mu   sync.Mutex
-	list map[identity]hangingCall
+	list map[hangingID]hangingCall
+}
+
+// hangingID identifies a message of a handler that hangs. A sender that numbers its messages for each key uses the
+// same ID in several keys.
+type hangingID struct {
+	identity
+	stream
+
+	seq int64
+}
+
+func hangingOf(m *message.Message) hangingID {
+	return hangingID{identity{m.Source, m.ID}, stream{m.Source, m.Topic, m.Key}, m.Seq}
 }
 
 // hangingCall is one call of a handler that hangs.
@@ -116,9 +129,9 @@ func (h *hanging) begin(m *message.Message, ended *bool, began time.Time) {
 		return
 	}
 	if h.list == nil {
-		h.list = map[identity]hangingCall{}
+		h.list = map[hangingID]hangingCall{}
 	}
-	h.list[identity{m.Source, m.ID}] = hangingCall{waitingOf(m, began), ended}
+	h.list[hangingOf(m)] = hangingCall{waitingOf(m, began), ended}
 }
 
 // end notes that a handler has ended.
@@ -127,7 +140,7 @@ func (h *hanging) end(m *message.Message, ended *bool) {
 	defer h.mu.Unlock()
 	*ended = true
 	// The entry of the message may belong to a later call, which must stay.
-	if id := (identity{m.Source, m.ID}); h.list[id].ended == ended {
+	if id := hangingOf(m); h.list[id].ended == ended {
 		delete(h.list, id)
 	}
 }
@@ -136,7 +149,7 @@ func (h *hanging) end(m *message.Message, ended *bool) {
 func (h *hanging) since(m *message.Message) (time.Time, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c, hangs := h.list[identity{m.Source, m.ID}]
+	c, hangs := h.list[hangingOf(m)]
 	return c.Since, hangs
 }
 

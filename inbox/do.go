@@ -20,7 +20,8 @@ var ErrDeadLettered = errors.New("inbox: the inbox has given the message up, and
 // with the result. A duplicate gets the result of the first delivery, decoded from JSON, as long as the ID of
 // the message is kept (Config.Retain). Do requires that Config.Order is [AnyOrder]. If [Inbox.Run] applies a
 // dead letter that was redriven (made due for another try), the result is not kept: then a duplicate gets an
-// error with the code [once.CodeNoResult].
+// error with the code [once.CodeNoResult]. If Config.Encrypter is set, the stored result is encrypted. If a stored
+// result cannot be decrypted, a duplicate also gets an error with the code [once.CodeNoResult].
 //
 // Acknowledge the message if the error is nil, is [ErrDeadLettered], or has the code [once.CodeNoResult]; after
 // any other error the message must be delivered again. Do also returns an error with the code
@@ -40,6 +41,9 @@ func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn fun
 		if err != nil {
 			// Another attempt would return the same value, so the message becomes a dead letter at once.
 			return retry.Permanent(fmt.Errorf("the result of the handler cannot be stored: %w", err))
+		}
+		if result, err = in.sealResult(&m, result); err != nil {
+			return err
 		}
 		// The result is written in the transaction of the handler, so it is stored exactly if the message is applied.
 		return in.db.On(tx).Append(ctx, store.Statement{SQL: in.sql.setResult, Args: []any{result, in.cfg.Consumer, m.Source, m.ID}, Rows: 1})
@@ -67,11 +71,45 @@ func Do[T, TX any](ctx context.Context, in *Inbox[TX], m message.Message, fn fun
 	}
 	err = errors.New("the message was applied before, and its result was not stored")
 	if k.result != nil {
-		err = json.Unmarshal(k.result, &r.Value)
+		var result []byte
+		if result, err = in.openResult(&m, k.result); err == nil {
+			err = json.Unmarshal(result, &r.Value)
+		}
 	}
 	if err != nil {
 		// The effect of the message exists, so the caller must not try again.
 		return r, &once.Error{Code: once.CodeNoResult, Effect: once.EffectApplied, Scope: in.op.Name, Key: m.ID, Err: err}
 	}
 	return r, nil
+}
+
+// sealedResult is the first byte of a stored result that is encrypted. Results in plain text are JSON, which never
+// begins with this byte. An inbox without an Encrypter, and an earlier version of this program, store plain text.
+const sealedResult = 0
+
+// sealResult returns the stored form of a result, which may be encrypted.
+func (in *Inbox[TX]) sealResult(m *message.Message, result []byte) ([]byte, error) {
+	if in.cfg.Encrypter == nil {
+		return result, nil
+	}
+	sealed, err := in.cfg.Encrypter.Encrypt(result, []byte(in.label(m)+"result"))
+	if err != nil {
+		return nil, fmt.Errorf("inbox: the result of message %s cannot be encrypted for storage: %w", m.ID, err)
+	}
+	return append([]byte{sealedResult}, sealed...), nil
+}
+
+// openResult returns the result that sealResult has stored.
+func (in *Inbox[TX]) openResult(m *message.Message, stored []byte) ([]byte, error) {
+	if len(stored) == 0 || stored[0] != sealedResult {
+		return stored, nil
+	}
+	if in.cfg.Encrypter == nil {
+		return nil, errors.New("the message was applied before, and its result is encrypted, but Config.Encrypter is not set. Try: set the Encrypter with the key under which the result was stored, and call Do again")
+	}
+	result, err := in.cfg.Encrypter.Decrypt(stored[1:], []byte(in.label(m)+"result"))
+	if err != nil {
+		return nil, fmt.Errorf("the message was applied before, and its stored result cannot be decrypted: %w. Try: set the Encrypter with the key under which the result was stored, and call Do again", err)
+	}
+	return result, nil
 }

@@ -77,7 +77,7 @@ type Event struct {
 	Message  message.Message // the message, without its payload
 	From, To State           // the states of the message before and after the event
 	Err      error
-	Attempt  int           // with EventFailed, EventDeadLettered and EventGap: how many attempts have failed
+	Attempt  int           // with EventFailed, EventDeadLettered and EventGap: how many attempts have failed; 0 if the attempt of an EventFailed could not be stored
 	After    time.Duration // with EventFailed: the pause before the next attempt
 	Class    string        // with EventDeadLettered: the class of the dead letter
 	Letter   string        // with EventDeadLettered: the UID of the dead letter, as the command "once deadletter show" expects it

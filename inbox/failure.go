@@ -30,6 +30,10 @@ const (
 
 var errSameID = errors.New("an earlier message has the same source and ID, but another body, topic, key or type. Try: a sender that gives every message a different ID")
 
+// errNotNext says that a message is no longer the next one of its key. An earlier message has arrived since the
+// handler was called.
+var errNotNext = errors.New("the message cannot become a dead letter yet, because earlier messages of its key are missing. Try: deliver the message again after the earlier messages")
+
 func errJump(seq, at, most int64) error {
 	return fmt.Errorf("the Seq of the message is %d, which is more than %d (Config.MaxJump) above the last Seq of its key, %d. The inbox does not apply such a message, because it would then drop all later messages with a smaller Seq. Try: discard the dead letter if the Seq is wrong; if the sender really skips so many numbers, set a larger Config.MaxJump and redrive the dead letter", seq, most, at)
 }
@@ -39,7 +43,7 @@ func errReusedSeq(seq int64) error {
 }
 
 func errTooLarge(size, most int) error {
-	return fmt.Errorf("the payload has %d bytes, at most %d are allowed (message.MaxPayload), so the payload was not stored. Try: set a larger Config.MaxPayload, and then have the sender send the message again", size, most)
+	return fmt.Errorf("the payload has %d bytes, at most %d are allowed (Config.MaxPayload), so the payload was not stored. Try: set a larger Config.MaxPayload, and then have the sender send the same message again, with the same ID: the inbox applies it in place of the dead letter. Do not discard the dead letter before that, because the inbox does not apply the message of a discarded dead letter", size, most)
 }
 
 // Refuse makes a dead letter of a message that cannot be handled, for example because it cannot be decoded. The
@@ -86,6 +90,7 @@ func (in *Inbox[TX]) refuse(ctx context.Context, it *item, class string, reason 
 		it.result.Err = fmt.Errorf("inbox: message %s was given up, but cannot be stored as a dead letter: %w", it.m.ID, errors.Join(err, reason))
 		return
 	}
+	in.begun(it)
 	in.finishDead(ctx, it, outcome, class, 1, reason)
 }
 
@@ -134,10 +139,14 @@ func (in *Inbox[TX]) failedAll(ctx context.Context, items []*item) {
 		}
 		return
 	}
+	if err == nil {
+		in.begun(items...)
+	}
 	for i, it := range items {
 		switch f := &fates[i]; {
 		case err != nil: // the attempt is not counted, so the message may have one attempt more than the policy allows
 			it.result.Err = fmt.Errorf("inbox: the handler failed, and the failed attempt cannot be stored: %w; the error of the handler: %w", err, it.err)
+			in.tell(ctx, Event{Type: EventFailed, Message: it.m, From: it.from, To: it.from, Err: it.result.Err})
 		case f.dead:
 			in.finishDead(ctx, it, f.outcome, f.class, f.attempt, it.err)
 		default:
@@ -249,6 +258,9 @@ func (in *Inbox[TX]) bury(ctx context.Context, r sqlplane.Runner, it *item, l *l
 	if o != DeadLettered || err != nil {
 		return o, err
 	}
+	if err := in.buryReplaced(ctx, r, it); err != nil {
+		return "", err
+	}
 	headers, err := seal.EncodeHeaders(it.m.Headers)
 	if err != nil {
 		return "", err
@@ -272,7 +284,7 @@ func (in *Inbox[TX]) giveUp(ctx context.Context, r sqlplane.Runner, it *item, cl
 	case class == classMismatch || class == classJump: // the position of this Seq belongs to another message, or the Seq is wrong
 		return DeadLettered, nil
 	case it.ordered:
-		return in.giveUpPosition(ctx, r, it)
+		return in.giveUpPosition(ctx, r, it, class)
 	}
 	k, err := in.find(ctx, r, &it.m)
 	if err != nil {
@@ -293,7 +305,7 @@ func (in *Inbox[TX]) giveUp(ctx context.Context, r sqlplane.Runner, it *item, cl
 }
 
 // giveUpPosition marks the position of a message that becomes a dead letter, so that its key waits for a decision.
-func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *item) (Outcome, error) {
+func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *item, class string) (Outcome, error) {
 	positions, err := in.lock(ctx, r, []stream{it.stream()})
 	if err != nil {
 		return "", err
@@ -303,7 +315,17 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 		if it.m.Seq > in.cfg.MaxJump { // a wrong Seq must not become the first Seq of the key
 			return DeadLettered, nil
 		}
-		at.seq = it.m.Seq - 1
+		at.begin(in.firsts.of(at.stream, it.m.Seq))
+	}
+	if in.cfg.Order == InOrder && it.m.Seq > at.seq+1 && !at.dead {
+		follows, err := in.follows(ctx, r, it, at)
+		if err != nil {
+			return "", err
+		}
+		// The key waits for this message, not for the numbers before it, which are never used: see Renumber.
+		if follows {
+			at.begin(it.m.Seq)
+		}
 	}
 	switch {
 	case it.m.Seq == at.seq, it.m.Seq < at.seq && in.cfg.Order == InOrder:
@@ -314,7 +336,11 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 	case in.cfg.Order == LatestVersion:
 		return DeadLettered, nil
 	case it.m.Seq > at.seq+1: // the letter would not block the key when the turn of the message comes
-		return "", fmt.Errorf("%w: the message has Seq %d, and the inbox has already applied Seq %d of this key", ErrTooFarAhead, it.m.Seq, at.seq)
+		reason := ErrTooFarAhead
+		if class != classTooLarge {
+			reason = errNotNext
+		}
+		return "", fmt.Errorf("%w: the message has Seq %d, and the inbox has already applied Seq %d of this key", reason, it.m.Seq, at.seq)
 	}
 	// The message may also be parked: the letter replaces the parked row.
 	if at.parked > 0 {
@@ -331,7 +357,7 @@ func (in *Inbox[TX]) giveUpPosition(ctx context.Context, r sqlplane.Runner, it *
 // begin stores the beginning of the sequence of a key if the failed message is the first message of its
 // key. Otherwise, a later message that arrives during the pause would become the first message.
 func (in *Inbox[TX]) begin(ctx context.Context, r sqlplane.Runner, it *item) error {
-	if !it.ordered || !in.cfg.FromAny {
+	if !it.ordered || !in.cfg.fromAny() {
 		return nil
 	}
 	positions, err := in.lock(ctx, r, []stream{it.stream()})
@@ -339,7 +365,7 @@ func (in *Inbox[TX]) begin(ctx context.Context, r sqlplane.Runner, it *item) err
 		return err
 	}
 	if at := positions[it.stream()]; in.cfg.beginsAt(at) {
-		at.seq = it.m.Seq - 1
+		at.begin(in.firsts.of(at.stream, it.m.Seq))
 	}
 	return in.write(ctx, r, positions)
 }

@@ -184,7 +184,7 @@ func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq
 			return fmt.Errorf("inbox: StartAt: the inbox has already applied messages of the key up to Seq %d, so the key cannot be set back to %d: messages would be applied twice", at.seq, seq)
 		}
 		// The key already begins at seq, so a repeated call changes nothing.
-		if at.seq == seq-1 {
+		if at.seq == seq-1 && at.begun() {
 			return nil
 		}
 		dropped, err := r.Exec(ctx, in.statement("delete from once_inbox_parked where consumer = ? and source = ? and topic = ? and KEY = ? and seq < ?", in.parkedArgs(s, seq)...))
@@ -192,7 +192,8 @@ func (in *Inbox[TX]) StartAt(ctx context.Context, source, topic, key string, seq
 			return err
 		}
 		detail := fmt.Sprintf("seq %d, after %d; parked messages dropped: %d", seq, at.seq, dropped)
-		at.seq, at.dead = seq-1, false
+		at.begin(seq)
+		at.dead = false
 		at.parked -= dropped
 		if err := in.write(ctx, r, positions); err != nil {
 			return err

@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/oncelib/once/message"
 	"github.com/oncelib/once/retry"
@@ -67,6 +68,10 @@ func (in *Inbox[TX]) HandleBatch(ctx context.Context, messages []message.Message
 	if redelivered && len(pending) > 1 { // the look-up saves a transaction that would fail
 		pending = in.skipKnown(ctx, pending)
 	}
+	if in.cfg.fromAny() {
+		in.firsts.arrive(items, in.cfg.MaxJump)
+		defer in.keepFirsts(ctx, items)
+	}
 	in.handle(ctx, pending, fn)
 	for _, it := range large { // after pending, because a large message may follow the pending messages in its key
 		in.refuse(ctx, it, classTooLarge, errTooLarge(len(it.m.Payload), in.cfg.MaxPayload))
@@ -126,10 +131,16 @@ const maxPasses = 10
 func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) {
 	separately := false
 	for passes := 1; len(items) > 0; passes++ {
+		// A message that replaces its letter has no row that could be removed if only this message fails.
+		if len(items) > 1 && slices.ContainsFunc(items, func(it *item) bool { return !it.ordered && it.replaces != "" }) {
+			in.handleAlone(ctx, items, fn)
+			return
+		}
 		err := in.pass(ctx, items, separately, fn)
 		hung := timedOut(items)
 		switch {
 		case err == nil:
+			in.begun(items...)
 			in.finishAll(ctx, items, fn)
 			return
 		case hung != nil:
@@ -137,7 +148,10 @@ func (in *Inbox[TX]) handle(ctx context.Context, items []*item, fn Handler[TX]) 
 			return
 		case errors.Is(err, errKnown) && passes < maxPasses:
 			// Some IDs are stored already, perhaps by another process since the pass began. The other items run again
-			// without them.
+			// without them. The pass was rolled back, so its outcomes do not count.
+			for _, it := range items {
+				it.forget()
+			}
 			if _, e := in.findAll(ctx, items); e != nil {
 				in.fail(items, e)
 				return
@@ -267,6 +281,9 @@ func (in *Inbox[TX]) finish(ctx context.Context, it *item) {
 // tellOutcome tells the observer the outcome of a message that did not fail.
 func (in *Inbox[TX]) tellOutcome(ctx context.Context, it *item) {
 	e := Event{Message: it.m, From: it.from, To: StateApplied}
+	if it.replaces != "" {
+		e.From = StateDeadLettered
+	}
 	switch it.outcome {
 	case Applied:
 		e.Type = EventApplied

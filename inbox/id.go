@@ -102,10 +102,28 @@ func (in *Inbox[TX]) find(ctx context.Context, r sqlplane.Runner, m *message.Mes
 	return k, err
 }
 
+// idsOf returns the query of findAll. The result of a message is not read: only Do needs it.
+func (in *Inbox[TX]) idsOf(items []*item) store.Statement {
+	const columns = "select i.source, i.event_id, i.payload_hash, i.envelope, case when i.processed_at is null then 0 else 1 end from once_inbox i "
+	args := []any{in.cfg.Consumer}
+	if in.db.Dialect() == sqlplane.PostgreSQL {
+		rows := make([][]any, len(items))
+		for i, it := range items {
+			rows[i] = []any{it.m.Source, it.m.ID}
+		}
+		return in.statement(columns+"join unnest(?::text[], ?::text[]) as t (source, event_id) on i.source = t.source and i.event_id = t.event_id where i.consumer = ?", append(dialect.Arrays(rows), args...)...)
+	}
+	for _, it := range items {
+		args = append(args, it.m.Source, it.m.ID)
+	}
+	return in.statement(columns+"where i.consumer = ? and (1 = 0"+strings.Repeat(" or i.source = ? and i.event_id = ?", len(items))+")", args...)
+}
+
 // findAll sets the outcome of each item whose ID is stored, and returns the number of these items.
 func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err error) {
 	byID := make(map[identity]*item, len(items))
 	for _, it := range items {
+		it.replaces = ""
 		if it.usesID() {
 			byID[it.identity()] = it
 		}
@@ -114,25 +132,11 @@ func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err
 	for _, it := range byID {
 		rest = append(rest, it)
 	}
-	// The result of a message is not read: only Do needs it.
-	const columns = "select i.source, i.event_id, i.payload_hash, i.envelope, case when i.processed_at is null then 0 else 1 end from once_inbox i "
+	dead := map[*item]*known{}
 	for len(rest) > 0 {
 		// Databases limit the number of arguments of a statement.
 		n := min(len(rest), 100)
-		query, args := columns, []any{in.cfg.Consumer}
-		if in.db.Dialect() == sqlplane.PostgreSQL {
-			rows := make([][]any, n)
-			for i, it := range rest[:n] {
-				rows[i] = []any{it.m.Source, it.m.ID}
-			}
-			query, args = query+"join unnest(?::text[], ?::text[]) as t (source, event_id) on i.source = t.source and i.event_id = t.event_id where i.consumer = ?", append(dialect.Arrays(rows), args...)
-		} else {
-			query += "where i.consumer = ? and (1 = 0" + strings.Repeat(" or i.source = ? and i.event_id = ?", n) + ")"
-			for _, it := range rest[:n] {
-				args = append(args, it.m.Source, it.m.ID)
-			}
-		}
-		err = in.db.Pool().Query(ctx, in.statement(query, args...), func(row sqlplane.Row) error {
+		err = in.db.Pool().Query(ctx, in.idsOf(rest[:n]), func(row sqlplane.Row) error {
 			var id identity
 			var k known
 			var processed int64
@@ -143,6 +147,9 @@ func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err
 			if it := byID[id]; it != nil {
 				it.known(&k)
 				found++
+				if it.outcome == DeadLettered && !k.processed {
+					dead[it] = &k
+				}
 			}
 			return nil
 		})
@@ -150,6 +157,14 @@ func (in *Inbox[TX]) findAll(ctx context.Context, items []*item) (found int, err
 			return found, err
 		}
 		rest = rest[n:]
+	}
+	for it, k := range dead {
+		if err := in.replaceable(ctx, in.db.Pool(), it, k); err != nil {
+			return found, err
+		}
+		if it.replaces != "" { // the message is not known: it is applied in place of its letter
+			it.forget()
+		}
 	}
 	return found, nil
 }

@@ -51,8 +51,13 @@ type Config struct {
 	Order Order
 
 	// With FromAny, the sequence of a key begins with the first message of the key that arrives, whatever
-	// the Seq of this message is, and even if the handler fails for this message. Messages that arrive later
-	// with a smaller Seq count as duplicates. Default: a key begins with Seq 1. See [Inbox.StartAt].
+	// the Seq of this message is, and even if the handler fails for this message, or if the database fails while
+	// the message is handled. Messages that arrive later with a smaller Seq count as duplicates. There is one
+	// exception: while the database has stored nothing about the first message, only the process that has received
+	// this message knows of it. If this process is killed in that time, or if another process handles a later
+	// message of the key in that time, the later message can begin the key. Then the first message counts as a
+	// duplicate when it is delivered again, and is not applied. If no message may be left out, call [Inbox.StartAt]
+	// for the key before its first message arrives. Default: a key begins with Seq 1.
 	FromAny bool
 
 	// Policy says when a failed message is tried again, and when it becomes a dead letter. Default: 10
@@ -95,7 +100,8 @@ type Config struct {
 	GapAlarm time.Duration
 
 	// MaxPayload is the largest length of a payload, in bytes. A message whose payload is longer than MaxPayload
-	// becomes a dead letter, which does not contain the payload. With InOrder, a message whose payload is longer
+	// becomes a dead letter, which does not contain the payload. If the sender sends the same message again after
+	// MaxPayload was made larger, the message is applied in place of its dead letter. With InOrder, a message whose payload is longer
 	// than MaxPayload becomes a dead letter only when it is the next message of its key; while earlier messages
 	// of its key are missing, the message is refused with [ErrTooFarAhead]. Default [message.MaxPayload].
 	MaxPayload int
@@ -115,7 +121,8 @@ type Config struct {
 	// field of the engine's Config.Timeouts.
 	Timeouts store.Timeouts
 
-	// Encrypter, if it is set, encrypts payloads and headers of parked messages and dead letters.
+	// Encrypter, if it is set, encrypts payloads and headers of parked messages and dead letters, and the results that [Do]
+	// stores.
 	Encrypter once.Encrypter
 
 	// Node names this process in the attempts of dead letters. Default: the name of the host.
@@ -149,6 +156,7 @@ type Inbox[TX any] struct {
 	sql    texts
 
 	hanging   hanging
+	firsts    firsts
 	consumers consumers
 }
 

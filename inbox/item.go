@@ -19,6 +19,8 @@ type item struct {
 
 	ordered bool  // the position of the key shows whether the message was applied, not the ID of the message
 	twin    *item // an earlier message of the same batch with the same ID, whose outcome this item gets
+	// replaces is the UID of a dead letter that cannot be applied and whose message this item is: see replace.go.
+	replaces string
 	// from is the state of the message before the call.
 	from State
 	wait time.Duration // how long its transaction took to begin
@@ -31,6 +33,7 @@ type item struct {
 	letter  string // the UID of the stored dead letter
 	reused  bool   // a message with another ID was applied with the same Seq
 	drains  bool   // parked messages of its key may be next
+	begins  bool   // the key of the message begins in this pass
 	behind  bool   // not tried, because an earlier message of its key has failed in the same pass
 
 	result *Result
@@ -51,7 +54,7 @@ func (it *item) usesID() bool { return !it.ordered && it.twin == nil }
 
 // forget clears the result of a pass.
 func (it *item) forget() {
-	it.outcome, it.err, it.refusal, it.class, it.reused, it.drains, it.behind = "", nil, nil, "", false, false, false
+	it.outcome, it.err, it.refusal, it.class, it.reused, it.drains, it.begins, it.behind = "", nil, nil, "", false, false, false, false
 }
 
 // known sets the outcome of the item from the stored row of a message with the same ID.

@@ -48,15 +48,24 @@ type pass[TX any] struct {
 
 // run applies items. The IDs come first and the positions second in every process, so that two passes do not deadlock.
 func (p *pass[TX]) run(ctx context.Context, items []*item) (err error) {
-	var byID []*item
+	var byID, replacing []*item
 	var streams []stream
 	for _, it := range items {
 		// The engine may run this again after a deadlock, so the outcomes of the earlier run are cleared.
 		it.forget()
-		if it.ordered {
+		switch {
+		case it.ordered:
+			it.replaces = "" // blocked finds it again
 			streams = append(streams, it.stream())
-		} else {
+		case it.replaces != "":
+			replacing = append(replacing, it)
+		default:
 			byID = append(byID, it)
+		}
+	}
+	for _, it := range replacing {
+		if err := p.in.replace(ctx, p.r, it); err != nil {
+			return err
 		}
 	}
 	if err := p.in.addIDs(ctx, p.r, byID); err != nil {
@@ -64,6 +73,13 @@ func (p *pass[TX]) run(ctx context.Context, items []*item) (err error) {
 	}
 	if p.positions, err = p.in.lock(ctx, p.r, streams); err != nil {
 		return err
+	}
+	if p.in.cfg.fromAny() {
+		for s, at := range p.positions {
+			if at.begun() {
+				p.in.firsts.forget(s)
+			}
+		}
 	}
 	for _, it := range inTurn(items) {
 		if err := p.apply(ctx, it); err != nil {
@@ -144,6 +160,12 @@ func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, erro
 		}
 		return false, nil
 	}
+	// If an earlier message of the key has arrived in this process and was not applied, the key begins with that
+	// message.
+	if p.in.cfg.beginsAt(at) && seq <= p.in.cfg.MaxJump {
+		at.begin(p.in.firsts.of(at.stream, seq))
+		it.begins = true
+	}
 	switch {
 	// Also a message that was applied before: with InOrder every smaller Seq was applied or skipped.
 	case seq <= at.seq:
@@ -151,7 +173,7 @@ func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, erro
 	case p.in.cfg.beginsAt(at) && seq > p.in.cfg.MaxJump:
 		it.refuse(classJump, errJump(seq, at.seq, p.in.cfg.MaxJump))
 	// A dead letter blocks its key, except for the marker that replaces the message.
-	case p.in.cfg.beginsAt(at), seq == at.seq+1 && (!at.dead || it.isMarker()):
+	case seq == at.seq+1 && (!at.dead || it.isMarker()):
 		return true, nil
 	case seq == at.seq+1:
 		return p.blocked(ctx, it)
@@ -167,7 +189,7 @@ func (p *pass[TX]) turn(ctx context.Context, it *item, at *position) (bool, erro
 
 // starts reports whether the message is the first message of its key after the sender was renumbered (see
 // Renumber). It is not if an earlier message of the key is parked or is a dead letter.
-func (p *pass[TX]) starts(ctx context.Context, it *item, at *position) (is bool, err error) {
+func (p *pass[TX]) starts(ctx context.Context, it *item, at *position) (bool, error) {
 	if at.dead {
 		return false, nil
 	}
@@ -176,18 +198,27 @@ func (p *pass[TX]) starts(ctx context.Context, it *item, at *position) (is bool,
 			return false, nil
 		}
 	}
-	s := p.in.statement(`select 1 from once_inbox_start where consumer = ? and source = ? and seq = ? and not exists (
+	return p.in.follows(ctx, p.r, it, at)
+}
+
+// follows does the work of starts, but knows only the parked messages that a query finds.
+func (in *Inbox[TX]) follows(ctx context.Context, r sqlplane.Runner, it *item, at *position) (is bool, err error) {
+	s := in.statement(`select 1 from once_inbox_start where consumer = ? and source = ? and seq = ? and not exists (
  select 1 from once_inbox_parked where consumer = ? and source = ? and topic = ? and KEY = ? and seq < ?)`,
-		append([]any{p.in.cfg.Consumer, at.source, it.m.Seq - 1}, p.in.parkedArgs(at.stream, it.m.Seq)...)...)
-	err = p.r.Query(ctx, s, func(sqlplane.Row) error { is = true; return nil })
+		append([]any{in.cfg.Consumer, at.source, it.m.Seq - 1}, in.parkedArgs(at.stream, it.m.Seq)...)...)
+	err = r.Query(ctx, s, func(sqlplane.Row) error { is = true; return nil })
 	return is, err
 }
 
 // blocked does the work of turn for a message whose position belongs to a dead letter. This is usually the
 // letter of the same message. If it is not, the message must not be acknowledged as dead-lettered.
 func (p *pass[TX]) blocked(ctx context.Context, it *item) (bool, error) {
-	own, err := letter.IsDead(ctx, p.r, p.in.db.Dialect(), p.in.letterID(&it.m), it.hash)
-	if own || err != nil {
+	uid, class, err := letter.DeadOf(ctx, p.r, p.in.db.Dialect(), p.in.letterID(&it.m), it.hash)
+	switch {
+	case err == nil && class == classTooLarge: // no redrive can apply the letter, but this delivery can
+		it.replaces = uid
+		return true, nil
+	case uid != "" || err != nil:
 		it.outcome = DeadLettered
 		return false, err
 	}
@@ -213,8 +244,9 @@ func (p *pass[TX]) call(ctx context.Context, it *item) error {
 	case it.isMarker():
 		return nil
 	// Savepoints cost round trips. Without them the first failure ends the whole pass, and the caller
-	// repeats the pass with savepoints.
-	case !p.separately:
+	// repeats the pass with savepoints. A message that begins its key has a savepoint: if its handler fails, the
+	// beginning commits nevertheless, before another process can begin the key with a later message.
+	case !p.separately && !it.begins:
 		if it.err = p.in.call(ctx, p.tx, it.m, p.fn); it.err != nil {
 			return notStoredError{it.err}
 		}
@@ -239,6 +271,11 @@ func (p *pass[TX]) call(ctx context.Context, it *item) error {
 
 // move advances the position of a key to an applied message.
 func (p *pass[TX]) move(ctx context.Context, at *position, it *item) error {
+	if it.replaces != "" {
+		if err := p.in.resolveReplaced(ctx, p.r, it); err != nil {
+			return err
+		}
+	}
 	at.move(&it.m)
 	// No row of the key is parked, so no row can need a delete. This saves a statement.
 	if at.parked == 0 {

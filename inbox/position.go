@@ -34,12 +34,27 @@ type position struct {
 // stored holds the values of a position that show whether it must be written.
 type stored struct {
 	seq, parked int64
-	dead        bool
+	dead, begun bool
 }
+
+// stored returns the values of p.
+func (p *position) stored() stored { return stored{p.seq, p.parked, p.dead, len(p.recent) > 0} }
 
 // beginsAt reports whether the next message of a key begins the sequence of the key, whatever its Seq is.
 func (c *Config) beginsAt(p *position) bool {
-	return c.Order == InOrder && c.FromAny && p.seq == 0 && p.parked == 0 && !p.dead
+	return c.fromAny() && !p.begun()
+}
+
+// begun reports whether the sequence of the key has begun. The Seq alone does not show it, because a sequence
+// that begins with Seq 1 leaves the Seq at 0: see begin.
+func (p *position) begun() bool { return p.seq > 0 || p.parked > 0 || p.dead || len(p.recent) > 0 }
+
+// begin makes the key begin with the message seq, also if seq is 1.
+func (p *position) begin(seq int64) {
+	p.seq = seq - 1
+	if len(p.recent) == 0 {
+		p.recent = recentAt(p.seq)
+	}
 }
 
 // move advances p to an applied message.
@@ -48,7 +63,7 @@ func (p *position) move(m *message.Message) {
 }
 
 // changed reports whether p differs from its row.
-func (p *position) changed() bool { return stored{p.seq, p.parked, p.dead} != p.before }
+func (p *position) changed() bool { return p.stored() != p.before }
 
 // lock reads the positions of streams, and locks them until the transaction ends. It first inserts missing
 // positions, because a missing row cannot be locked. It locks all positions in one order, so that two transactions do
@@ -126,7 +141,7 @@ func (in *Inbox[TX]) readPositions(ctx context.Context, r sqlplane.Runner, strea
 		err := r.Query(ctx, s, func(row sqlplane.Row) error {
 			p := new(position)
 			err := row.Scan(&p.source, &p.topic, &p.key, &p.seq, &p.parked, &p.dead, (*[]byte)(&p.recent))
-			p.before = stored{p.seq, p.parked, p.dead}
+			p.before = p.stored()
 			list[p.stream] = p
 			return err
 		})

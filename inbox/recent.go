@@ -31,6 +31,9 @@ func (r recent) with(seq int64, id string) recent {
 	return list[:min(len(list), idSize*(1+recentIDs))]
 }
 
+// recentAt returns the value of a key that begins after the message seq: it has a Seq, but no ID.
+func recentAt(seq int64) recent { return binary.BigEndian.AppendUint64(nil, uint64(seq)) } // a Seq is not negative
+
 // other reports whether the message seq is known to have had another ID.
 func (r recent) other(seq int64, id string) bool {
 	newest, ids := r.split()

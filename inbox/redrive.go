@@ -16,13 +16,18 @@ import (
 // fails, redrive stores the failed attempt.
 func (in *Inbox[TX]) redrive(ctx context.Context, l *letter.Letter, fn Handler[TX]) error {
 	it, failure := in.itemOf(l)
-	if failure == nil {
+	lost := errors.Is(failure, errNotKept)
+	if failure == nil || lost { // a letter whose payload was not kept may be stale by now
 		var handlers error
 		_, _, err := in.engine.Exec(ctx, in.op, func(ctx context.Context, tx TX) (once.Answer, error) {
 			// The engine may run this function again, so the results of the earlier run are cleared.
 			it.forget()
 			handlers = nil
 			return once.Answer{}, in.applyLetter(ctx, tx, l, it, func() error {
+				if lost {
+					handlers = failure
+					return handlers
+				}
 				handlers = in.call(ctx, tx, it.m, fn)
 				return handlers
 			})
@@ -57,13 +62,11 @@ func (in *Inbox[TX]) itemOf(l *letter.Letter) (*item, error) {
 	it := &item{from: StateDeadLettered, hash: l.Hash, envelope: letter.Envelope(l.Topic, l.Key, l.Type), result: new(Result)}
 	it.m = message.Message{ID: l.EventID, Source: l.Source, Topic: l.Topic, Key: l.Key, Type: l.Type, Seq: l.Seq, Trace: l.Trace, CreatedAt: l.CreatedAt}
 	it.ordered = in.cfg.Order != AnyOrder && l.Key != "" && l.Seq > 0
-	switch {
-	case l.Class == classMismatch:
+	switch l.Class {
+	case classMismatch:
 		return it, errSameID
-	case l.Class == classMalformed: // some fields of the message may come from storable, not from the sender
-		return it, errors.New("the message is malformed, so it is not given to a handler. Try: have the sender send a well-formed message, and discard this dead letter")
-	case l.Class == classTooLarge && len(l.Payload) == 0:
-		return it, errors.New("the payload of the message was too large and was not stored. Try: have the sender send the message again, and discard this dead letter")
+	case classMalformed: // some fields of the message may come from storable, not from the sender
+		return it, errors.New("the message is malformed, so it is not given to a handler. Try: have the sender send a well-formed message with the same ID. Discard this dead letter only if it still waits after the inbox has applied that message, because the inbox does not apply the message of a discarded dead letter")
 	}
 	if err := l.Open(in.cfg.Encrypter); err != nil {
 		return it, err
@@ -71,8 +74,14 @@ func (in *Inbox[TX]) itemOf(l *letter.Letter) (*item, error) {
 	var err error
 	it.m.Payload = l.Payload
 	it.m.Headers, err = seal.DecodeHeaders(l.Headers)
+	// An encrypted payload is never empty, so its length says nothing before it is decrypted.
+	if l.Class == classTooLarge && len(l.Payload) == 0 {
+		err = errNotKept
+	}
 	return it, err
 }
+
+var errNotKept = errors.New("the payload of the message was too large and was not stored. Try: set a larger Config.MaxPayload, and then have the sender send the same message again, with the same ID: the inbox applies it in place of this dead letter. Do not discard this dead letter before that, because the inbox does not apply the message of a discarded dead letter")
 
 // applyLetter applies the message of a letter, and resolves the letter in the same transaction.
 func (in *Inbox[TX]) applyLetter(ctx context.Context, tx TX, l *letter.Letter, it *item, apply func() error) error {

@@ -157,7 +157,7 @@ func TestOldProgramBesideLetters(t *testing.T) {
 		}
 
 		id.EventID, id.Seq = "1", 1
-		if is, err := letter.IsDead(t.Context(), s.Pool(), s.Dialect(), id, []byte("hash")); !is || err != nil {
+		if uid, _, err := letter.DeadOf(t.Context(), s.Pool(), s.Dialect(), id, []byte("hash")); uid == "" || err != nil {
 			t.Errorf("the old letter is not found, %v", err)
 		}
 		g.oldLetter(t, "00000003", "1", "k") // is there already

@@ -3,7 +3,9 @@ package onceconnect_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"connectrpc.com/connect"
@@ -11,6 +13,28 @@ import (
 	"github.com/oncelib/once/onceconnect"
 	"github.com/oncelib/once/onceconnect/internal/refundsv1"
 )
+
+// TestUndoOfAnAnswerThatIsNotStored: the undo is refused, and its error says that the undo was not executed.
+func TestUndoOfAnAnswerThatIsNotStored(t *testing.T) {
+	for name, protocol := range protocols {
+		s := start(t, onceconnect.Config{Undoes: map[string]string{refundsv1.RefundsGetRefundProcedure: refundsv1.RefundsCreateRefundProcedure}, MaxStored: 1}, nil)
+		s.undo = func(context.Context) (*refundsv1.Refund, error) {
+			t.Errorf("%s: the undo was executed", name)
+			return nil, errors.New("executed")
+		}
+		c := s.client(protocol)
+		ctx, _ := with("k")
+		if _, err := c.CreateRefund(ctx, refund); err != nil {
+			t.Fatal(name, err)
+		}
+		ctx, info := with("u")
+		info.RequestHeader().Set("Once-Undoes", "k")
+		_, err := c.GetRefund(ctx, &refundsv1.GetRefundRequest{})
+		if infoOf(err).GetReason() != "RESULT_UNAVAILABLE" || !strings.Contains(err.Error(), "The undo was not executed") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
 
 // TestUndoOfACall: over each protocol, what was executed is undone once, with its answer; what was not is refused when it comes late; and what is
 // under way is told to come again.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -70,6 +71,28 @@ func TestUndoOfACall(t *testing.T) {
 	if calls := len(s.keys()); calls != 8 { // the client has not repeated what is refused for good
 		t.Errorf("%d calls", calls)
 	}
+}
+
+// TestUndoOfAnAnswerThatIsNotStored: the undo is refused, and its error says that the undo was not executed.
+func TestUndoOfAnAnswerThatIsNotStored(t *testing.T) {
+	s := start(t, oncegrpc.Config{Undoes: undoes, MaxStored: 1}, nil)
+	s.undo = func(context.Context) (*refundsv1.Refund, error) {
+		t.Error("the undo was executed")
+		return nil, errors.New("executed")
+	}
+	if _, err := s.client().CreateRefund(with("k"), refund); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, _, err := undo(s.client(), "k")
+		if text := status.Convert(err).Message(); infoOf(err).GetReason() != "RESULT_UNAVAILABLE" || !strings.HasPrefix(text, "The undo was not executed") {
+			t.Errorf("%s: %s", infoOf(err).GetReason(), text)
+		}
+	}
+	if _, _, err := undo(s.retrying(oncegrpc.ClientConfig{}), "k"); once.CodeOf(err) != once.CodeNoResult || !strings.Contains(err.Error(), "The undo was not executed") {
+		t.Errorf("the client of this library: %v", err)
+	}
+	s.expect(1, 1)
 }
 
 // TestUndoOfACallUnderWay: it is told to come again. Without the key of what it undoes it is refused, and what has ended with a "no" is not undone.

@@ -50,7 +50,9 @@ func (x *Exchange) findUndone() bool {
 		x.write(http.StatusNoContent, nil)
 	// The handler cannot undo an answer that was not stored.
 	case res.Kind != store.ResultValue:
-		x.WriteProblem(x.operationProblem(ProblemResultUnavailable))
+		p := x.operationProblem(ProblemResultUnavailable)
+		p.Detail = "The undo was not executed, because it needs the answer to the request that it undoes, and this answer is not stored. The request may still be in effect. Undo the effect of the request in another way."
+		x.WriteProblem(p)
 	default:
 		x.undoes = res
 		return true

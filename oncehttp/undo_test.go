@@ -121,7 +121,7 @@ func TestUndoRouteOfARefusal(t *testing.T) {
 	p.wants(p.deposit("d", "10"), 422, "replayed")
 	large := undoing(t, oncehttp.Config{MaxStored: 4}, create)
 	large.wants(large.deposit("d", "10"), 201, "omitted")
-	if got := large.undo("d"); got.status != 409 || got.problem(t).Code != oncehttp.ProblemResultUnavailable {
+	if got := large.undo("d"); got.status != 409 || got.problem(t).Code != oncehttp.ProblemResultUnavailable || !strings.HasPrefix(got.problem(t).Detail, "The undo was not executed") {
 		t.Errorf("%+v", got)
 	}
 	large.expect(0, "undone", 0)

@@ -277,8 +277,8 @@ func (w *Webhooks) Data(ctx context.Context, endpoint, event string) ([]byte, er
 	return w.of(By{}).Data(ctx, e.Tenant, event) //nolint:wrapcheck // it is of package webhook
 }
 
-// If missed is false, Preview returns the number of deliveries that Recover would make due. If missed is true, Preview returns the number of
-// deliveries that Replay would make. more reports whether there may be further deliveries after the first n. See [webhook.Endpoints.Preview].
+// Preview returns the number of deliveries that Recover would make due if missed is false, and the number of deliveries that Replay would
+// make if missed is true. more reports whether there may be further deliveries after the first n. See [webhook.Endpoints.Preview].
 func (w *Webhooks) Preview(ctx context.Context, endpoint string, p webhook.Period, missed bool) (n int64, more bool, err error) {
 	e, err := w.Endpoint(ctx, endpoint)
 	if err != nil {

@@ -2,11 +2,11 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
+	"github.com/oncelib/once/internal/base/words"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/store"
 	"github.com/oncelib/once/store/sqlplane"
@@ -218,16 +218,16 @@ func (es *Endpoints) number(ctx context.Context, r sqlplane.Runner, query string
 func (es *Endpoints) Resend(ctx context.Context, tenant, id, event string) error {
 	defer es.note()
 	return es.within(ctx, func(ctx context.Context, r sqlplane.Runner) error {
-		// An attempt that is running must not write its outcome: the new cause makes its row look changed.
+		// An attempt that is running must not write its outcome: the new cause makes its row look changed. If the attempt is one of Resend, the
+		// new due time does. So two calls in the same instant must not write the same time.
+		instant := words.Either(es.db.Dialect() == sqlplane.PostgreSQL, "interval '1 microsecond'", "1")
 		n, err := r.Exec(ctx, es.text(`insert into once_webhook_delivery (endpoint, event, part, due_at, attempts, cause, created_at)
  select e.id, v.id, e.part, NOW, 0, 'resend', v.created_at from once_webhook_endpoint e join once_webhook_event v on v.tenant = e.tenant
  where e.uid = ? and e.tenant = ? and e.disabled_at is null and v.uid = ?
- UPSERT(endpoint, event) attempts = case when once_webhook_delivery.due_at is null then 0 else once_webhook_delivery.attempts end, due_at = NOW, cause = 'resend'`, id, tenant, event))
+ UPSERT(endpoint, event) attempts = case when once_webhook_delivery.due_at is null then 0 else once_webhook_delivery.attempts end,
+ due_at = case when once_webhook_delivery.due_at between NOW and AGO(?) then once_webhook_delivery.due_at + `+instant+` else NOW end, cause = 'resend'`, id, tenant, event, -time.Second.Microseconds()))
 		if err == nil && n == 0 {
-			if err = es.why(ctx, r, tenant, id); errors.Is(err, ErrNotFound) { // MySQL does not count a row if another Resend has written the same values in the same millisecond
-				_, err = es.number(ctx, r, `select d.event from once_webhook_delivery d join once_webhook_endpoint e on e.id = d.endpoint join once_webhook_event v on v.id = d.event
- where e.uid = ? and e.tenant = ? and v.uid = ? and d.cause = 'resend'`, id, tenant, event)
-			}
+			err = es.why(ctx, r, tenant, id)
 		}
 		if err != nil {
 			return err

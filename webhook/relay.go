@@ -175,6 +175,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	working.Go(func() { (&claimer{relay: r}).run(ctx) })
 	working.Go(func() { (&lister{relay: r}).run(ctx, changed) })
+	working.Go(func() { (&lister{relay: r}).reopen(ctx) })
 	working.Go(func() { (&hinter{relay: r}).run(ctx, changed) })
 	working.Go(func() { (&finder{relay: r}).run(ctx) })
 	working.Go(func() { r.keepHouse(ctx) })

@@ -373,12 +373,25 @@ func (b *board) drop(t *target) {
 	}
 }
 
-// put stores an endpoint that was read from the database.
-func (b *board) put(id int64, part int, version int64, s *settings, h *health) {
+// broken returns the endpoints whose secrets or headers cannot be decrypted.
+func (b *board) broken() (ids []int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, t := range b.targets {
+		if !t.gone && t.broken != nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// put stores an endpoint that was read from the database. It reports whether the target was broken before.
+func (b *board) put(id int64, part int, version int64, s *settings, h *health) (wasBroken bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	t := b.targets[id]
+	wasBroken = t != nil && !t.gone && t.broken != nil
 	if t == nil {
 		t = &target{id: id, uid: s.uid, part: part, flight: map[int64]bool{}, index: -1, at: now}
 		b.targets[id] = t
@@ -404,6 +417,7 @@ func (b *board) put(id int64, part int, version int64, s *settings, h *health) {
 	// A person may have lowered the concurrency.
 	t.window = max(1, min(t.window, t.concurrency))
 	b.list(t, now)
+	return wasBroken
 }
 
 func notify(c chan struct{}) {

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	readBytes   = 4 << 20 // the maximum size of the events that are read at once, estimated from the last ones
-	readMost    = 128     // the maximum number of these events
-	sealedPause = time.Minute
+	readBytes   = 4 << 20     // the maximum size of the events that are read at once, estimated from the last ones
+	readMost    = 128         // the maximum number of these events
+	sealedPause = time.Minute // the pause before an event or an endpoint that could not be decrypted is tried again
 )
 
 // claimer finds due deliveries, and begins them. A claim writes nothing to the database: this process holds the
@@ -114,7 +114,8 @@ func scanDue(row sqlplane.Row) (d *delivery, endpoint int64, at bound, isDue boo
 	var due time.Time
 	var come int
 	err = row.Scan(&endpoint, &d.event, &d.attempts, &d.cause, (*dialect.Time)(&due), &come)
-	return d, endpoint, bound{due.UnixMicro(), d.event}, come == 1, err
+	d.due = due.UnixMicro()
+	return d, endpoint, bound{d.due, d.event}, come == 1, err
 }
 
 // begin reads the events of deliveries, and begins the deliveries. It sets in more which endpoints have further

@@ -24,7 +24,8 @@ const (
 	EventCircuit   RelayEventType = "circuit"   // an endpoint has failed several times in a row; from now on the relay tries only a single delivery from time to time
 	EventDisabled  RelayEventType = "disabled"  // an endpoint is disabled: it has answered 410, or has failed for too long
 	EventOurs      RelayEventType = "ours"      // a request could not be made because of this process or its network; the request does not count as an attempt, and is made again soon
-	EventSealed    RelayEventType = "sealed"    // decryption or encryption has failed. If the secrets of the endpoint cannot be decrypted, all deliveries to the endpoint wait; if the data of the event cannot be decrypted, only the delivery of this event waits; if an answer of the endpoint cannot be encrypted, the answer is not stored
+	EventSealed    RelayEventType = "sealed"    // decryption or encryption has failed. If the secrets of the endpoint cannot be decrypted, all deliveries to the endpoint wait, and the relay tries again every minute until EventUnsealed; if the data of the event cannot be decrypted, only the delivery of this event waits; if an answer of the endpoint cannot be encrypted, the answer is not stored
+	EventUnsealed  RelayEventType = "unsealed"  // the secrets of an endpoint could not be decrypted, and can be decrypted now; the relay sends the waiting deliveries
 	EventDatabase  RelayEventType = "database"  // the database has failed; the relay waits
 	EventTaken     RelayEventType = "taken"     // this process now serves more or fewer of the 64 parts into which the endpoints are divided
 )
@@ -59,8 +60,8 @@ func (o relayObservers) Observe(ctx context.Context, e RelayEvent) {
 // LogRelay returns an observer that writes failures to l: at level Error if a person must act, otherwise at
 // Warn. A single failed attempt is written at level Debug, because the endpoints belong to other organizations.
 // The same error of the database is written at most once a minute, and the end of an outage of the database is
-// written at level Info. If l is nil, the observer writes to the logger that slog.Default() returns at the time
-// of the event.
+// written at level Info, as is [EventUnsealed]. If l is nil, the observer writes to the logger that
+// slog.Default() returns at the time of the event.
 func LogRelay(l *slog.Logger) RelayObserver { return logObserver{l, new(outages.Log)} }
 
 type logObserver struct {
@@ -80,6 +81,8 @@ func (o logObserver) Observe(ctx context.Context, e RelayEvent) {
 		level = slog.LevelDebug
 	case EventSealed:
 		level = slog.LevelError
+	case EventUnsealed:
+		level = slog.LevelInfo
 	case EventRanOut, EventCircuit, EventDisabled, EventOurs, EventDatabase:
 	case EventDelivered, EventTaken:
 		if lasted, over := o.outages.Works("", time.Now()); over {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oncelib/once/internal/base/seal"
+	"github.com/oncelib/once/internal/base/sleep"
 	"github.com/oncelib/once/internal/sql/dialect"
 	"github.com/oncelib/once/internal/sql/hold"
 	"github.com/oncelib/once/store/sqlplane"
@@ -110,10 +111,6 @@ func (l *lister) read(ctx context.Context, ids []int64) error {
 			return err
 		}
 		s, err := e.open(r)
-		if err != nil {
-			// The target is put on the board nevertheless, and gets no deliveries until its endpoint changes.
-			r.tell(ctx, RelayEvent{Type: EventSealed, Tenant: e.tenant, Endpoint: e.uid, Err: err})
-		}
 		h := healths[e.id]
 		if h == nil {
 			h = &health{}
@@ -121,9 +118,31 @@ func (l *lister) read(ctx context.Context, ids []int64) error {
 		if s.disabled { // when a person enables the endpoint, it begins without failures
 			h = &health{stored: h.stored}
 		}
-		r.board.put(e.id, e.part, e.version, s, h)
+		// A broken target is put on the board too, and gets no deliveries until reopen can decrypt it. The observer hears of the beginning and the end,
+		// and not of each try.
+		switch wasBroken := r.board.put(e.id, e.part, e.version, s, h); {
+		case err != nil && !wasBroken:
+			r.tell(ctx, RelayEvent{Type: EventSealed, Tenant: e.tenant, Endpoint: e.uid, Err: err})
+		case err == nil && wasBroken:
+			r.tell(ctx, RelayEvent{Type: EventUnsealed, Tenant: e.tenant, Endpoint: e.uid})
+		}
 		return nil
 	})
+}
+
+// reopen reads the endpoints that could not be decrypted again and again, because an Encrypter may ask a server
+// that has failed for a moment. It is not a part of run, because such an Encrypter may also be slow, and run must
+// see changes of other endpoints.
+func (l *lister) reopen(ctx context.Context) {
+	for sleep.For(ctx, sealedPause) {
+		broken := l.relay.board.broken()
+		slices.Sort(broken)
+		for some := range slices.Chunk(broken, listMost) {
+			if err := l.read(ctx, some); err != nil && ctx.Err() == nil {
+				l.relay.databaseFailed(ctx, err, 1)
+			}
+		}
+	}
 }
 
 // storedEndpoint is an endpoint as the database stores it.
@@ -142,7 +161,7 @@ func (e *storedEndpoint) scan(row sqlplane.Row) error {
 		&e.concurrency, &e.isDisabled, (*dialect.Time)(&e.storedTime))
 }
 
-// open decrypts the settings of an endpoint. After an error the endpoint gets no deliveries until it changes.
+// open decrypts the settings of an endpoint. After an error the endpoint gets no deliveries until open succeeds.
 func (e *storedEndpoint) open(r *Relay) (*settings, error) {
 	s := e.settings
 	s.disabled = e.isDisabled == 1

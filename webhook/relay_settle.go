@@ -136,7 +136,7 @@ func (r *Relay) tellOutcome(ctx context.Context, d *delivery, now time.Time) {
 }
 
 // rows returns the attempts of deliveries in the form that settleRows writes: endpoint, event, attempts, wait,
-// steps, age, micros, status, error, size, answer, encrypted, cause, host, part. An answer that cannot be
+// steps, age, micros, status, error, size, answer, encrypted, cause, host, part, due. An answer that cannot be
 // encrypted is dropped, so that the outcome does not wait for the key.
 func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 	for _, d := range list {
@@ -153,7 +153,7 @@ func (r *Relay) rows(ctx context.Context, list []*delivery) (rows [][]any) {
 			body = []byte{}
 		}
 		encrypted := r.hooks.Encrypter != nil && len(body) > 0
-		rows = append(rows, []any{d.target.id, d.event, int64(d.attempts), d.micros(), int64(d.steps), time.Since(a.At).Microseconds(), a.Duration.Microseconds(), int64(a.Status), a.Error, a.Size, body, encrypted, string(a.Cause), a.Host, int64(d.part.Number)})
+		rows = append(rows, []any{d.target.id, d.event, int64(d.attempts), d.micros(), int64(d.steps), time.Since(a.At).Microseconds(), a.Duration.Microseconds(), int64(a.Status), a.Error, a.Size, body, encrypted, string(a.Cause), a.Host, int64(d.part.Number), d.due})
 	}
 	return rows
 }
@@ -227,8 +227,9 @@ func within(ctx context.Context, most time.Duration, fn func(context.Context) er
 func (r *Relay) settleArrays(list []*delivery, rows [][]any, held []hold.Part) store.Statement {
 	// The fence is checked once for the list. A check for each row would cost more. With this check the planner
 	// also expects few rows, and looks up each row by its key.
-	const from = `unnest(?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::text[], ?::text::bigint[], ?::text::bytea[], ?::text::boolean[], ?::text::text[], ?::text::text[], ?::text::smallint[])
- x(endpoint, event, attempts, wait, steps, age, micros, status, error, size, answer, encrypted, cause, host, part) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and d.cause = x.cause and `
+	const from = `unnest(?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::integer[], ?::text::bigint[], ?::text::bigint[], ?::text::integer[], ?::text::text[], ?::text::bigint[], ?::text::bytea[], ?::text::boolean[], ?::text::text[], ?::text::text[], ?::text::smallint[], ?::text::bigint[])
+ x(endpoint, event, attempts, wait, steps, age, micros, status, error, size, answer, encrypted, cause, host, part, due) where d.endpoint = x.endpoint and d.event = x.event and d.attempts = x.attempts and d.cause = x.cause
+ and (d.cause <> 'resend' or d.due_at = timestamptz 'epoch' + x.due * interval '1 microsecond') and `
 	locked, more := hold.Locked(holdTable, holdWork, held)
 	still := "x.part = any(array(" + locked + "))"
 	change := "delete from once_webhook_delivery d using " + from
@@ -272,7 +273,7 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 			changed = append(changed, d)
 			x := rows[i]
 			values = append(values, x[0], x[1], x[5])
-			values = append(values, x[6:len(x)-1]...)
+			values = append(values, x[6:len(x)-2]...)
 		}
 	}
 	if _, err := tx.Exec(ctx, r.text(r.change(changed))); err != nil {
@@ -288,19 +289,28 @@ func (r *Relay) settleIn(ctx context.Context, tx sqlplane.Runner, list []*delive
 func (r *Relay) unchanged(ctx context.Context, tx sqlplane.Runner, list []*delivery, still map[int]bool, lock string) (unchanged map[*delivery]bool, err error) {
 	type version struct {
 		endpoint, event, attempts int64
-		cause                     string
+		cause                     Cause
+		due                       int64
+	}
+	// Only Resend changes a row that has a cause of Resend, and it changes the due time.
+	of := func(endpoint, event, attempts int64, cause Cause, due int64) version {
+		if cause != CauseResend {
+			due = 0
+		}
+		return version{endpoint, event, attempts, cause, due}
 	}
 	found := map[version]bool{}
-	err = tx.Query(ctx, r.text("select d.endpoint, d.event, d.attempts, d.cause, d.part from "+r.located(list)+lock), func(row sqlplane.Row) error {
-		var of version
+	err = tx.Query(ctx, r.text("select d.endpoint, d.event, d.attempts, d.cause, d.due_at, d.part from "+r.located(list)+lock), func(row sqlplane.Row) error {
+		var v version
+		var due time.Time
 		var part int
-		err := row.Scan(&of.endpoint, &of.event, &of.attempts, &of.cause, &part)
-		found[of] = still[part]
+		err := row.Scan(&v.endpoint, &v.event, &v.attempts, (*string)(&v.cause), (*dialect.Time)(&due), &part)
+		found[of(v.endpoint, v.event, v.attempts, v.cause, due.UnixMicro())] = still[part]
 		return err
 	})
 	unchanged = map[*delivery]bool{}
 	for _, d := range list {
-		if found[version{d.target.id, d.event, int64(d.attempts), string(d.cause)}] {
+		if found[of(d.target.id, d.event, int64(d.attempts), d.cause, d.due)] {
 			unchanged[d] = true
 		}
 	}

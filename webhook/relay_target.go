@@ -180,6 +180,7 @@ type delivery struct {
 	version  int64 // of the endpoint
 	attempts int   // how many attempts have failed before
 	cause    Cause
+	due      int64 // the due time of the row, in microseconds since 1970: two calls of Resend have written different times
 
 	uid, tenant, kind, trace string // of the event
 	bytes                    int64

@@ -111,6 +111,25 @@ func audited(t *testing.T, db opened) (n int) {
 	return n
 }
 
+// TestDeadletterShowAdvice: the advice for a letter that no redrive can apply is to send the message again before the letter is discarded.
+func TestDeadletterShowAdvice(t *testing.T) {
+	t.Parallel()
+	url := sqliteURL(t)
+	db := open(t, url)
+	for i, class := range []string{"too_large", "malformed"} {
+		l := letter.Letter{UID: messageID(i + 1), Class: class, Error: "refused", ID: letter.ID{Origin: letter.OriginInbox, Consumer: "billing", Source: "/shop", EventID: class}}
+		if err := letter.Within(t.Context(), db.Store, func(ctx context.Context, r sqlplane.Runner) error { return letter.Bury(ctx, r, db.dialect, &l) }); err != nil {
+			t.Fatal(err)
+		}
+		o := run(t, "deadletter", "show", l.UID, "--db", url).want(t, 0)
+		_, advice, _ := strings.Cut(o.stderr, "Try: ")
+		send, discard := strings.Index(advice, "with the same ID"), strings.Index(advice, "once deadletter discard")
+		if send < 0 || discard < send || strings.Contains(advice, "redrive") {
+			t.Errorf("%s: %s", class, o.stderr)
+		}
+	}
+}
+
 // TestDeadletterBefore: a preview tells with which flags exactly the letters that it has counted are changed. One that dies
 // after the preview stays.
 func TestDeadletterBefore(t *testing.T) {

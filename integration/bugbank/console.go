@@ -123,6 +123,39 @@ var consoleMutants = []Mutant{
 		Tests: console("TestTenantsSeeOnlyTheirOwn"),
 	},
 	{
+		Name: "a user with an empty tenant sees the endpoints of all tenants",
+		Edits: []Edit{
+			{In: "console.(*console).userOf", Old: `return t == ""`, New: `return t == "*"`},
+			{In: "console.(*request).endpoints", Old: "if q.seesTenant(e.Tenant) {", New: "{"},
+		},
+		Tests: console("TestEmptyTenantSeesNothing"),
+	},
+	{
+		Name:  "a user with an empty tenant sees what has no tenant",
+		Edits: []Edit{{In: "console.(*console).userOf", Old: `return t == ""`, New: `return t == "*"`}},
+		Tests: console("TestEmptyTenantSeesNothing"),
+	},
+	{
+		Name:  "a form that does not arrive takes a place of the console",
+		Edits: []Edit{{In: "console.(*console).serve", Old: "err := readForm(w, r); err != nil", New: "err := r.Context().Err(); err != nil"}},
+		Tests: in("console", "TestSlowConnectionsTakeNoPlace"),
+	},
+	{
+		Name:  "an answer that is not read takes a place of the console",
+		Edits: []Edit{{In: "console.(*request).write", Old: "q.free()", New: "defer q.free()"}},
+		Tests: in("console", "TestSlowConnectionsTakeNoPlace"),
+	},
+	{
+		Name:  "a form of the console may take for ever to arrive",
+		Edits: []Edit{{In: "console.readForm", Old: "time.Now().Add(readTime)", New: "time.Time{}"}},
+		Tests: in("console", "TestFormDoesNotArrive"),
+	},
+	{
+		Name:  "the deadline of a form stays on its connection",
+		Edits: []Edit{{In: "console.readForm", Old: "_ = control.SetReadDeadline(time.Time{})", New: ""}},
+		Tests: in("console", "TestDeadlineOfAFormEndsWithIt"),
+	},
+	{
 		Name:  "the list of endpoints is of any tenant",
 		Edits: []Edit{{In: "console.(*request).ofTenant", Old: "q.user.Tenants == nil", New: `q.user.Tenants == nil || q.FormValue("tenant") != ""`}},
 		Tests: console("TestTenantsSeeOnlyTheirOwn"),

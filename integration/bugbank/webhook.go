@@ -13,6 +13,39 @@ var webhookMutants = []Mutant{
 		Tests: console("TestTrailOfWebhooks"),
 	},
 	{
+		Name:  "an endpoint whose secret could not be decrypted one time gets nothing until the relay is started again",
+		Edits: []Edit{{In: "webhook.(*board).broken", Old: "t.broken != nil", New: `t.broken != nil && t.uid == ""`}},
+		Tests: in("webhook", "TestEncrypterFailsForAMoment"),
+	},
+	{
+		Name:  "the observer hears of each try to decrypt an endpoint",
+		Edits: []Edit{{In: "webhook.(*lister).read", Old: "err != nil && !wasBroken", New: "err != nil"}},
+		Tests: in("webhook", "TestEncrypterFailsForAMoment"),
+	},
+	{
+		Name:  "the observer does not hear that an endpoint can be decrypted again",
+		Edits: []Edit{{In: "webhook.(*lister).read", Old: "err == nil && wasBroken", New: "err == nil && wasBroken && e.version < 0"}},
+		Tests: in("webhook", "TestEncrypterFailsForAMoment"),
+	},
+	{
+		Name: "an attempt of Resend ends a later Resend",
+		Edits: []Edit{
+			{In: "webhook.(*Relay).settleArrays", Old: "d.cause <> 'resend' or ", New: "d.cause <> '-' or "},
+			{In: "webhook.(*Relay).unchanged", Old: "cause != CauseResend", New: `cause != "-"`},
+		},
+		Tests: onHookrelay("TestResendBesideResend$/^pgxstore$"),
+	},
+	{
+		Name:  "an attempt of Resend ends a later Resend on databases without arrays",
+		Edits: []Edit{{In: "webhook.(*Relay).unchanged", Old: "cause != CauseResend", New: `cause != "-"`}},
+		Tests: onHookrelay("TestResendBesideResend$/^SQLite$"),
+	},
+	{
+		Name:  "two calls of Resend in the same instant write the same time",
+		Edits: []Edit{{In: "webhook.(*Endpoints).Resend", Old: "once_webhook_delivery.due_at between", New: "once_webhook_delivery.cause = '-' and once_webhook_delivery.due_at between"}},
+		Tests: onHookrelay("TestResendInTheSameInstant$/^SQLite$"),
+	},
+	{
 		Name:  "a claim that began before an outcome was written down posts it again",
 		Edits: []Edit{{In: "webhook.(*board).settled", Old: "!t.claimed {", New: "t.id != 0 {"}},
 		Tests: in("webhook", "TestSettledDuringClaim"),
@@ -359,7 +392,7 @@ var webhookMutants = []Mutant{
 	},
 	{
 		Name:  "what comes of an attempt on its way undoes a resend",
-		Edits: []Edit{{In: "webhook.(*Relay).unchanged", Old: "found[of] = still[part]", New: "of.cause = \"\"; found[of] = still[part]"}, {In: "webhook.(*Relay).unchanged", Old: "string(d.cause)}", New: "\"\"}"}},
+		Edits: []Edit{{In: "webhook.(*Relay).unchanged", Old: "v.attempts, v.cause, due.UnixMicro())", New: "v.attempts, \"\", 0)"}, {In: "webhook.(*Relay).unchanged", Old: "int64(d.attempts), d.cause, d.due)", New: "int64(d.attempts), \"\", 0)"}},
 		Tests: []Killer{{Module: "integration", Package: "hookrelay", Test: "TestResendBesideAttempt$/^SQLite$"}},
 	},
 	{

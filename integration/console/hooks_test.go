@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oncelib/once/console"
 	"github.com/oncelib/once/internal/testenv"
 )
 
@@ -85,6 +86,37 @@ func TestHooksOfTenants(t *testing.T) {
 		}
 		if p := g.get(t, "ada", "operation?id="+g.operationLink(t, "operations?state=done")); !strings.Contains(p.body, "delivery?endpoint=ep_other&amp;event=msg_other") {
 			t.Errorf("who sees all sees both: %s", p.body)
+		}
+	})
+}
+
+// TestEmptyTenantSeesNothing: a user whose only tenant is "", such as the tenant of an empty session, sees no data of any tenant and none without a tenant; beside
+// another tenant, "" gives nothing.
+func TestEmptyTenantSeesNothing(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	on(t, func(t *testing.T, g *fixture) {
+		g.exec(t, "update once_webhook_endpoint set tenant = '' where uid = 'ep_1'")
+		g.exec(t, "update once_operation set scope = ' POST /refunds' where scope = 'globex POST /refunds'")
+		operation := g.operationLink(t, "operations?scope=+POST")
+		g.users["nobody"] = console.User{Name: "nobody", Role: console.RoleOperator, Tenants: []string{""}}
+		g.users["both"] = console.User{Name: "both", Role: console.RoleOperator, Tenants: []string{"", "acme"}}
+		for _, path := range []string{
+			"operations", "sagas", "endpoints", "endpoints?state=active", "endpoints?tenant=acme", "operations?tenant=acme", "sagas?tenant=acme", "operation?id=" + operation,
+			"endpoint?endpoint=ep_1", "endpoint?endpoint=ep_acme", "delivery?endpoint=ep_acme&event=msg_stopped", "do?action=webhook-enable&endpoint=ep_1", "do?action=resolve&id=" + operation,
+			"outbox", "deadletters", "inboxes", "audit", "attempts",
+		} {
+			if p := g.get(t, "nobody", path); p.status != http.StatusNotFound || strings.Contains(p.body, "acme") || strings.Contains(p.body, "globex") || strings.Contains(p.body, "ep_") {
+				t.Errorf("%s: %d: %s", path, p.status, p.body)
+			}
+		}
+		for _, path := range []string{"endpoint?endpoint=ep_1", "operation?id=" + operation} {
+			if p := g.get(t, "both", path); p.status != http.StatusNotFound {
+				t.Errorf("%s: %d: %s", path, p.status, p.body)
+			}
+		}
+		if p := g.get(t, "both", "endpoints"); p.status != http.StatusOK || !strings.Contains(p.body, "ep_acme") || strings.Contains(p.body, "ep_other") || strings.Contains(p.body, "ep_1&") {
+			t.Errorf("%d: %s", p.status, p.body)
 		}
 	})
 }

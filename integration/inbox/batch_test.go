@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -264,6 +265,65 @@ func testRetention[TX any](t *testing.T, g *fixture[TX]) {
 	run(t, in, g.book, func() bool { return g.letters(t) == 0 })
 	o, err = in.Handle(t.Context(), event("dead"), g.book)
 	want(t, o, err, inbox.Duplicate)
+}
+
+// TestResultsAreEncrypted: the result of Do is stored encrypted, a plain result of an earlier version is returned, and a result that cannot be decrypted is an error that says what to do.
+func TestResultsAreEncrypted(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	on(t, testResultsAreEncrypted[pgx.Tx], testResultsAreEncrypted[*sql.Tx])
+}
+
+func testResultsAreEncrypted[TX any](t *testing.T, g *fixture[TX]) {
+	encrypter, err := once.NewEncrypter(bytes.Repeat([]byte{1}, 32))
+	must(t, err)
+	other, err := once.NewEncrypter(bytes.Repeat([]byte{2}, 32))
+	must(t, err)
+	sealed, _ := g.inbox(t, inbox.Config{Encrypter: encrypter})
+	plain, _ := g.inbox(t, inbox.Config{})
+	wrong, _ := g.inbox(t, inbox.Config{Encrypter: other})
+	do := func(in *inbox.Inbox[TX], id string) (once.Result[string], error) {
+		return inbox.Do(t.Context(), in, event(id), func(ctx context.Context, tx TX, m message.Message) (string, error) {
+			return "card of " + m.ID, g.book(ctx, tx, m)
+		})
+	}
+	wantResult := func(in *inbox.Inbox[TX], id string, replayed bool) {
+		t.Helper()
+		if r, err := do(in, id); err != nil || r.Value != "card of "+id || r.Replayed != replayed {
+			t.Errorf("%s: %+v, %v", id, r, err)
+		}
+	}
+	wantNone := func(in *inbox.Inbox[TX], id string) {
+		t.Helper()
+		if r, err := do(in, id); once.CodeOf(err) != once.CodeNoResult || !strings.Contains(err.Error(), "Try: set the Encrypter") || r.Value != "" {
+			t.Errorf("%s: %+v, %v", id, r, err)
+		}
+	}
+	wantResult(plain, "old", false)
+	for _, id := range []string{"a", "b"} {
+		wantResult(sealed, id, false)
+	}
+	stored := map[string][]byte{}
+	must(t, g.store.Pool().Query(t.Context(), g.text("select event_id, result from once_inbox"), func(row sqlplane.Row) error {
+		var id string
+		var result []byte
+		err := row.Scan(&id, &result)
+		stored[id] = result
+		return err
+	}))
+	for id, result := range stored {
+		if readable := bytes.Contains(result, []byte("card")); readable != (id == "old") {
+			t.Errorf("%s is stored as %q", id, result)
+		}
+	}
+	for _, id := range []string{"a", "b", "old"} {
+		wantResult(sealed, id, true)
+	}
+	wantNone(plain, "a")
+	wantNone(wrong, "a")
+	g.exec(t, "update once_inbox set result = ? where event_id = 'b'", stored["a"])
+	wantNone(sealed, "b")
+	g.wantBooked(t, "a", "b", "old")
 }
 
 // TestWaitingMessagesAreEncrypted: what waits in the database cannot be read without the key.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,4 +96,38 @@ func testHandlerGoexit[TX any](t *testing.T, g *fixture[TX]) {
 	o, err := in.Handle(t.Context(), ordered("ends", 1), ends)
 	want(t, o, err, inbox.DeadLettered)
 	g.wantBooked(t, "k-1")
+}
+
+// TestHangingHandlerStopsOnlyItsMessage: while the handler of a message hangs, the handler is called for a message of another key, topic or Seq with the same source and ID, and not again for the message itself.
+func TestHangingHandlerStopsOnlyItsMessage(t *testing.T) {
+	testenv.Both(t)
+	t.Parallel()
+	on(t, testHangingHandlerStopsOnlyItsMessage[pgx.Tx], testHangingHandlerStopsOnlyItsMessage[*sql.Tx])
+}
+
+func testHangingHandlerStopsOnlyItsMessage[TX any](t *testing.T, g *fixture[TX]) {
+	in, _ := g.inbox(t, inbox.Config{Order: inbox.InOrder, HandlerTimeout: 100 * time.Millisecond})
+	free := make(chan struct{})
+	defer close(free)
+	hung := numbered("k", "1", 1)
+	otherKey, otherTopic, otherSeq := numbered("l", "1", 1), hung, numbered("m", "1", 2)
+	otherTopic.Topic = "orders"
+	before := numbered("m", "0", 1)
+	var calls atomic.Int64
+	fn := func(_ context.Context, _ TX, m message.Message) error {
+		calls.Add(1)
+		if m.Key == hung.Key && m.Topic == hung.Topic {
+			<-free
+		}
+		return nil
+	}
+	for _, m := range []message.Message{hung, hung, otherKey, otherTopic, before, otherSeq} {
+		_, err := in.Handle(t.Context(), m, fn)
+		if m.Key == hung.Key && m.Topic == hung.Topic && !errors.Is(err, inbox.ErrHandlerTimeout) {
+			t.Error(err)
+		}
+	}
+	if calls.Load() != 5 || in.Hanging() != 1 {
+		t.Errorf("%d calls, %d hang", calls.Load(), in.Hanging())
+	}
 }

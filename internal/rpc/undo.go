@@ -51,16 +51,25 @@ func (s *Server[TX]) findUndone(ctx context.Context, c Call, undo once.Operation
 	forward.Attempt.Number = 0 // the undo may be a first attempt, but the call may have been sent before
 	rec, _, err := s.Engine.Exec(ctx, forward, func(context.Context, TX) (once.Answer, error) { return once.Answer{Result: voided.Result()}, nil })
 	if err != nil {
-		return nil, problemOf(err)
+		return nil, undoProblem(err)
 	}
 	if rec.Result.Kind == store.ResultFailure { // a stored refusal had no effect
 		return nil, nil
 	}
 	a, err := decode(rec.Result)
 	if err != nil {
-		return nil, problemOf(&once.Error{Code: once.CodeNoResult, Effect: once.EffectApplied, Err: err})
+		return nil, undoProblem(&once.Error{Code: once.CodeNoResult, Effect: once.EffectApplied, Err: err})
 	}
 	return &a, nil
+}
+
+// undoProblem returns the problem of an undo whose call cannot be found. An undo needs the stored answer of the call.
+func undoProblem(err error) *Problem {
+	p := problemOf(err)
+	if once.CodeOf(err) == once.CodeNoResult {
+		p.Message = "The undo was not executed, because it needs the answer of the call that it undoes, and this answer is not stored. The call may still be in effect. Undo the effect of the call in another way."
+	}
+	return p
 }
 
 // CheckUndoes returns an error if the engine does not support methods that undo others.

@@ -74,9 +74,9 @@ func Bury(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, l *Letter)
 		l.UID = uid
 		return nil
 	}
-	const again = `update once_deadletter set headers = ?, payload = ?, encrypted = ?, class = ?, error = ?, cause = ?, attempts = ?, dead_at = NOW, redrive_at = null, resolved_at = null, reason = '', state = 'dead'
+	const again = `update once_deadletter set event_type = ?, headers = ?, payload = ?, encrypted = ?, class = ?, error = ?, cause = ?, attempts = ?, dead_at = NOW, redrive_at = null, resolved_at = null, reason = '', state = 'dead'
  where ` + isID + ` and payload_hash = ? and uid <> ? and (state <> 'dead' or redrive_at is not null)`
-	args = append([]any{headers, payload, l.Encrypted, class, failure, cause, attempts}, l.args()...)
+	args = append([]any{text(l.Type, 255), headers, payload, l.Encrypted, class, failure, cause, attempts}, l.args()...)
 	if _, err := r.Exec(ctx, statement(d, again, append(args, hash, uid)...)); err != nil {
 		return err
 	}
@@ -90,13 +90,13 @@ func Bury(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, l *Letter)
 	return err
 }
 
-// IsDead reports whether a message is a dead letter that waits for a person or for its redrive.
-func IsDead(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, id ID, hash []byte) (is bool, err error) {
-	err = r.Query(ctx, statement(d, "select uid from once_deadletter where "+isID+" and payload_hash = ? and state = 'dead'", append(id.args(), hash)...), func(sqlplane.Row) error {
-		is = true
-		return nil
+// DeadOf returns the UID and the class of the dead letter of a message that waits for a person or for its redrive. The UID is empty
+// if there is no such letter.
+func DeadOf(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, id ID, hash []byte) (uid, class string, err error) {
+	err = r.Query(ctx, statement(d, "select uid, class from once_deadletter where "+isID+" and payload_hash = ? and state = 'dead'", append(id.args(), hash)...), func(row sqlplane.Row) error {
+		return row.Scan(&uid, &class)
 	})
-	return is, err
+	return uid, class, err
 }
 
 // Except says which letters Due omits.
@@ -150,12 +150,18 @@ func Take(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, uid string
 
 // Resolve ends a letter that Take has locked, in the same transaction. It erases the headers and the payload.
 func Resolve(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, uid, state string) error {
-	s := statement(d, resolve+"uid = ? and state = 'dead'", state, []byte{}, []byte{}, uid)
-	n, err := r.Exec(ctx, s)
-	if err == nil && n == 0 {
+	ok, err := Replace(ctx, r, d, uid, state)
+	if err == nil && !ok {
 		return fmt.Errorf("another process has changed the dead letter %s at the same time", uid)
 	}
 	return err
+}
+
+// Replace ends a letter whose message has arrived again and takes the place of the letter, in the transaction of the message. It
+// returns false if the letter was resolved meanwhile. It erases the headers and the payload.
+func Replace(ctx context.Context, r sqlplane.Runner, d sqlplane.Dialect, uid, state string) (ok bool, err error) {
+	n, err := r.Exec(ctx, statement(d, resolve+"uid = ? and state = 'dead'", state, []byte{}, []byte{}, uid))
+	return n > 0, err
 }
 
 // ResolveMessage ends all letters of a message, in the transaction that delivers the message.
