@@ -79,7 +79,7 @@ func charge(ctx context.Context, db store.Operations, url, key string, lost bool
 			_ = answer.Body.Close()
 			if lost {
 				if key == "late" {
-					<-ctx.Done() // until the provider may forget the key
+					<-time.After(policies[key].DedupedFor) // until the provider may have forgotten the key
 				}
 				return "", errAnswerLost
 			}
