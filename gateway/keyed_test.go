@@ -22,6 +22,7 @@ import (
 // TestPoliciesAfterALostAnswer: what a retry does after an answer was lost.
 func TestPoliciesAfterALostAnswer(t *testing.T) {
 	t.Parallel()
+	const keeps = 3 * time.Second
 	for name, c := range map[string]struct {
 		route gateway.Route
 		first string // code of the first caller
@@ -30,7 +31,7 @@ func TestPoliciesAfterALostAnswer(t *testing.T) {
 		"stop":                 {gateway.Route{}, unknown, unknown},
 		"retry":                {gateway.Route{OnUnknown: gateway.PolicyRetry}, "TRANSIENT.upstream_unavailable", again},
 		"forward_same_key":     {gateway.Route{OnUnknown: gateway.PolicyForwardSameKey, UpstreamKeepsKeys: time.Hour}, "TRANSIENT.upstream_unavailable", again},
-		"the key is too old":   {gateway.Route{OnUnknown: gateway.PolicyForwardSameKey, UpstreamKeepsKeys: time.Nanosecond}, unknown, unknown},
+		"the key is too old":   {gateway.Route{OnUnknown: gateway.PolicyForwardSameKey, UpstreamKeepsKeys: keeps}, unknown, unknown},
 		"fail, not yet":        {gateway.Route{OnUnknown: gateway.PolicyFail}, unknown, unknown},
 		"fail, after its time": {gateway.Route{OnUnknown: gateway.PolicyFail, FailAfter: time.Nanosecond}, "CONFLICT.idempotency.never_known", replays},
 	} {
@@ -38,6 +39,7 @@ func TestPoliciesAfterALostAnswer(t *testing.T) {
 			t.Parallel()
 			s := newRaw1(t, func(n int64) (string, bool) {
 				if n == 1 {
+					<-time.After(c.route.UpstreamKeepsKeys % time.Hour) // the answer is lost when the service has forgotten the key
 					return "", false
 				}
 				return ok1, true

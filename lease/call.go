@@ -235,15 +235,42 @@ func (c *call) make(ctx context.Context, request []byte, fn func(ctx context.Con
 	if c.again {
 		called = atmostonce.MarkAgain(ctx)
 	}
-	if until := r.saved.Call.Until; until.After(time.Now()) {
+	if until := r.saved.Call.Until; !until.IsZero() {
 		// A client that repeats the request in fn must stop before the service forgets the key: a later request
 		// would be another call.
 		var cancel context.CancelFunc
 		called, cancel = context.WithDeadline(called, until)
 		defer cancel()
 	}
+	// The process may have stood still since the intent was committed or read.
+	if late, err := c.late(ctx); late {
+		return err
+	}
 	value, err := fn(called, c.key(), bytes.Clone(request)) // a copy, because fn may write to it
 	return c.answered(ctx, value, err)
+}
+
+var errLate = errors.New("nine tenths of DedupedFor had passed before the call was made, so the service may forget the key. Try: check that the database answers. If it does, DedupedFor is too short for its commits")
+
+// late reports whether it is too late to make a call that was begun: the lease is lost, or the service may forget the key. If err is
+// nil, a Check has found the outcome.
+func (c *call) late(ctx context.Context) (late bool, err error) {
+	r := c.run
+	switch begun := r.saved.Call; {
+	case !r.own.Holds(ctx):
+		err = fmt.Errorf("call %q is not made: %w", c.phase, ErrLost)
+	case begun.Until.IsZero() || time.Now().Before(begun.Until):
+		return false, nil
+	case c.again: // an earlier attempt may have been sent
+		return true, c.find(ctx, errLate)
+	default:
+		err = fmt.Errorf("call %q is not made: %w", c.phase, NotSent(errLate))
+	}
+	if !c.again {
+		// No earlier attempt was sent with this key, unless another owner has taken the operation over. Then this run writes nothing more.
+		r.saved.Call = nil
+	}
+	return true, err
 }
 
 // resumes returns an error if another version of the program has begun the call, and this version would send

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oncelib/once"
@@ -150,8 +151,16 @@ func TestPhaseIsTriedAgain(t *testing.T) {
 
 // DedupedFor goes before SafeToRepeat.
 func TestTheSaferPolicyCounts(t *testing.T) {
-	_, err := once.Do(t.Context(), node(memstore.New()), op, fails(lease.CallPolicy{DedupedFor: time.Nanosecond, SafeToRepeat: true}))
-	wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
+	synctest.Test(t, func(t *testing.T) {
+		_, err := once.Do(t.Context(), node(memstore.New()), op, func(ctx context.Context, r *lease.Run) (string, error) {
+			return lease.Call(ctx, r, "charge", func(ctx context.Context, _ string) (string, error) {
+				<-ctx.Done()
+				return "", errDead
+			}, lease.CallPolicy{DedupedFor: time.Second, SafeToRepeat: true})
+		})
+		wantOutcome(t, err, once.CodeUnknown, once.EffectInDoubt)
+		pass(time.Hour) // the heartbeats end
+	})
 }
 
 // TestACallEndsBeforeItsKeyIsForgotten: a client that repeats a request inside the call stops before the service forgets the key.

@@ -442,6 +442,16 @@ switch applied, e := t.isApplied(ctx); {`,
 		Tests: []Killer{{Package: "lease", Test: "TestACallEndsBeforeItsKeyIsForgotten"}},
 	},
 	{
+		Name:  "a call is made after the service may forget its key",
+		Edits: []Edit{{In: "lease.(*call).late", Old: "begun.Until.IsZero() || time.Now().Before(begun.Until)", New: "begun != nil"}},
+		Tests: in("lease", "TestNoCallAfterItsKeyMayBeForgotten"),
+	},
+	{
+		Name:  "an owner that stood still for longer than its lease makes a call",
+		Edits: []Edit{{In: "held.(*Owner).Holds", Old: "o.isOverdue(h.ttl)", New: "o.isOverdue(h.ttl + h.maxDuration)"}},
+		Tests: in("lease", "TestNoCallByAnOwnerThatStoodStill"),
+	},
+	{
 		Name:  "a leased call does not say that it is sent at most once",
 		Edits: []Edit{{In: "lease.(*call).make", Old: "ctx = atmostonce.Mark(ctx)", New: "_ = atmostonce.Mark"}},
 		Tests: in("retry/retryhttp", "TestCallIsSentAtMostOnce"),

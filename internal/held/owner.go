@@ -153,6 +153,26 @@ func (o *Owner) IsClosed() bool {
 // HasEnded reports whether the lease is lost or the owner is closed.
 func (o *Owner) HasEnded() bool { return o.ended.Err() != nil }
 
+// Holds reports whether the owner still has the lease. The process may have stood still for longer than the lease lasts, so that
+// another owner has taken the record over, and the heart has not noticed it yet. In this case Holds renews the lease, or ends the
+// work of the owner.
+func (o *Owner) Holds(ctx context.Context) bool {
+	h := o.heart
+	if hold, _, _ := o.hold(h.maxDuration); o.isOverdue(h.ttl) && !o.HasEnded() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.ttl)
+		defer cancel()
+		h.renew(ctx, h.renewer, []store.Hold{hold}, map[owned]*Owner{ownedBy(hold): o})
+	}
+	return !o.HasEnded()
+}
+
+// isOverdue reports whether the owner has claimed its record, and has not renewed the lease for longer than ttl.
+func (o *Owner) isOverdue(ttl time.Duration) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.since.IsZero() && time.Since(o.renewed) > ttl
+}
+
 // Ended returns a channel that is closed when the lease is lost or the owner is closed.
 func (o *Owner) Ended() <-chan struct{} { return o.ended.Done() }
 
