@@ -69,9 +69,14 @@ func TestNoCallAfterItsKeyMayBeForgotten(t *testing.T) {
 					charge := saga.Call("charge", func(ctx context.Context, _, _ string) (string, error) {
 						calls++
 						if g.endsInTime(ctx); turns && calls == 1 {
-							g.cancel(nil)
-							s.written = func() { s.written = func() { s.written = stand } } // the saga waits, is taken and turns, and then stores the new intent
-							return "", saga.Again(time.Second)
+							time.AfterFunc(time.Minute, func() { g.cancel(nil) }) // while the saga waits
+							s.spanned = func(span saga.Span) {
+								if span.Kind == saga.SpanStep { // the new intent is stored
+									s.spanned = nil
+									stand()
+								}
+							}
+							return "", saga.Again(time.Hour)
 						}
 						return "done", nil
 					}).DedupedFor(keyLife).Check(func(context.Context, string) (string, lease.Finding, error) {

@@ -397,7 +397,7 @@ var sagaMutants = []Mutant{
 	},
 	{
 		Name:  "a call behind the turn that was not sent counts as sent",
-		Edits: []Edit{{In: "saga.(*run).redo", Old: "lease.IsNotSent(err) && !again", New: "lease.IsNotSent(err) && again"}},
+		Edits: []Edit{{In: "saga.(*run).redo", Old: "case lease.IsNotSent(err) && !again:\nr.permit(&b)", New: "case lease.IsNotSent(err) && !again:"}},
 		Tests: onSaga("TestNoCallAfterItsKeyMayBeForgotten"),
 	},
 	{
