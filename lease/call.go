@@ -97,9 +97,9 @@ type CallPolicy struct {
 	Check CallCheck
 
 	// CheckedFor is how long the service keeps the data that Check needs. Check is called until nine tenths of
-	// CheckedFor have passed since the intent was committed, by the clocks of the processes. After nine tenths
-	// of CheckedFor the outcome is unknown until a person decides. If CheckedFor is zero, the service keeps
-	// the data for ever.
+	// CheckedFor have passed since the intent was committed, by the clocks of the processes. Then the context of
+	// Check ends, and a later answer [Voided] does not count. After nine tenths of CheckedFor the outcome is
+	// unknown until a person decides. If CheckedFor is zero, the service keeps the data for ever.
 	CheckedFor time.Duration
 }
 
@@ -367,12 +367,23 @@ func (c *call) save(next saved, err error) error {
 // find asks the service whether the call took effect. Without an error, the outcome is in r.saved, or the call can be made under a new key.
 func (c *call) find(ctx context.Context, cause error) error {
 	r, now := c.run, time.Now().UTC()
+	// Both times count: the one of the policy when the call was begun, and the one of the policy now.
+	forgotten := func(now time.Time) bool {
+		return !r.saved.Call.checks(now) || !r.saved.Call.isYounger(sure(c.policy.CheckedFor), now)
+	}
+	tooOld := fmt.Errorf("call %q: %w: the call is so old that the service may have forgotten its key: %w", c.phase, ErrUnknown, cause)
 	switch {
 	case c.policy.Check.find == nil || !r.saved.Call.Check:
 		return c.unanswered(cause)
-	case !r.saved.Call.checks(now), !r.saved.Call.isYounger(sure(c.policy.CheckedFor), now):
-		// Both times count: the one of the policy when the call was begun, and the one of the policy now.
-		return fmt.Errorf("call %q: %w: the call is so old that the service may have forgotten its key: %w", c.phase, ErrUnknown, cause)
+	case forgotten(now):
+		return tooOld
+	}
+	for _, age := range []time.Duration{r.saved.Call.CheckFor, sure(c.policy.CheckedFor)} {
+		if age > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, r.saved.Call.Begun.Add(age))
+			defer cancel()
+		}
 	}
 	// Set before the question, so that a question without an answer also counts for AskEvery.
 	r.saved.Call.Asked = now
@@ -383,6 +394,8 @@ func (c *call) find(ctx context.Context, cause error) error {
 	case found == Happened:
 		next, err := r.with(phase{Name: c.phase, Value: value})
 		return c.save(next, err)
+	case found == Voided && forgotten(time.Now()): // the service may have forgotten a call that has taken effect
+		return tooOld
 	case found == Voided:
 		r.saved = r.saved.void(c.phase)
 		if errors.Is(cause, errNoAnswer) {

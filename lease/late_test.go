@@ -188,3 +188,45 @@ func TestNoCallByAnOwnerThatStoodStill(t *testing.T) {
 		pass(2 * time.Hour) // the heartbeats end
 	})
 }
+
+// TestNoAnswerOfACheckAfterTheServiceForgets: a Check lasts until the service may have forgotten the call. Its context ends then, and only "it happened"
+// counts afterwards.
+func TestNoAnswerOfACheckAfterTheServiceForgets(t *testing.T) {
+	const knows = 10 * time.Hour
+	for _, tt := range []struct {
+		found lease.Finding
+		lasts time.Duration
+		want  once.Code
+		calls int
+	}{
+		{lease.Voided, 9*time.Hour - 1, "", 2},
+		{lease.Voided, 9 * time.Hour, once.CodeUnknown, 1},
+		{lease.Happened, 9 * time.Hour, "", 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s, calls := memstore.New(), 0
+			run := func(ctx context.Context, r *lease.Run) (string, error) {
+				return lease.Call(ctx, r, "charge", func(context.Context, string) (string, error) {
+					if calls++; calls == 1 {
+						return "", errDead
+					}
+					return "paid", nil
+				}, lease.CallPolicy{CheckedFor: knows, Check: lease.Check(func(ctx context.Context, _ string) (string, lease.Finding, error) {
+					if end, ok := ctx.Deadline(); !ok || time.Until(end) != knows*9/10 {
+						t.Errorf("the context of the Check ends in %v (%t)", time.Until(end), ok)
+					}
+					pass(tt.lasts)
+					return "paid", tt.found, nil
+				})})
+			}
+			_, err := once.Do(t.Context(), patient(s), op, run)
+			if err != nil && tt.want == "" { // the call is made again, under a new key
+				_, err = once.Do(t.Context(), patient(s), op, run)
+			}
+			if once.CodeOf(err) != tt.want || calls != tt.calls {
+				t.Errorf("%v after %v: %d calls, %v", tt.found, tt.lasts, calls, err)
+			}
+			pass(1000 * time.Hour) // the heartbeats end
+		})
+	}
+}

@@ -37,8 +37,8 @@ func (s *CallStep[In, Out]) SafeToRepeat() *CallStep[In, Out] { s.repeats, s.lif
 
 // DedupedFor says that the service deduplicates by the key, and remembers a key for the time life. While the
 // outcome of the call is unknown, the call is repeated, but only until nine tenths of life have passed since the
-// intent (the note that the call will be made) was committed. If the call returns the error of [Again], a new
-// intent is committed before the next attempt.
+// intent (the note that the call will be made) was committed. The context of the call also ends after nine tenths
+// of life. If the call returns the error of [Again], a new intent is committed before the next attempt.
 func (s *CallStep[In, Out]) DedupedFor(life time.Duration) *CallStep[In, Out] {
 	s.repeats, s.life = life > 0, life
 	return s

@@ -246,16 +246,7 @@ const codeDuplicate = "PROVIDER.duplicate"
 // send makes a call, and keeps its answer, which the next commit stores. again says that the call may have been made before with
 // this key.
 func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
-	ctx, cancel := r.bounded(ctx, st)
-	defer cancel()
-	// A client of package retryhttp sends a request with this context at most once.
-	if !st.repeats {
-		ctx = atmostonce.Mark(ctx)
-	}
-	var out json.RawMessage
-	err := r.traced(ctx, SpanStep, *b, func(ctx context.Context) error {
-		return r.protect(ctx, *b, func() (err error) { out, err = st.call(ctx, r.key(*b), b.Input); return err })
-	})
+	out, err := r.attempt(ctx, st, *b, again)
 	if err == nil {
 		return r.answered(b, out)
 	}
@@ -272,6 +263,8 @@ func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 		// NotSent only concerns this attempt: an earlier attempt with the same key may have been sent.
 		r.notSent(b)
 		return errors.New(err.Error()) // without the chain, because a failure in it is not an answer
+	case errors.Is(err, errLate): // the caller finds out the outcome of the earlier attempt
+		return err
 	}
 	if f := failureIn(err); f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err) {
 		return f
@@ -282,6 +275,52 @@ func (r *run) send(ctx context.Context, st *step, b *begun, again bool) error {
 		return err // the next run repeats or checks the call
 	}
 	return r.unknown(st, b, err)
+}
+
+// attempt makes one attempt of a call, or returns an error if it is too late for the attempt. again says that the call may have been
+// made before with this key.
+func (r *run) attempt(ctx context.Context, st *step, b begun, again bool) (json.RawMessage, error) {
+	ctx, cancel := r.bounded(ctx, st)
+	defer cancel()
+	if b.Call != nil && !b.Call.Until.IsZero() {
+		// A client that repeats the request must stop before the service forgets the key: a later request would be another call.
+		ctx, cancel = context.WithDeadline(ctx, b.Call.Until)
+		defer cancel()
+	}
+	// A client of package retryhttp sends a request with this context at most once.
+	if !st.repeats {
+		ctx = atmostonce.Mark(ctx)
+	}
+	var out json.RawMessage
+	err := r.traced(ctx, SpanStep, b, func(ctx context.Context) error {
+		return r.protect(ctx, b, func() (err error) {
+			// The process may have stood still since the intent was stored or read.
+			if err := r.late(ctx, b, again); err != nil {
+				return err
+			}
+			out, err = st.call(ctx, r.key(b), b.Input)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+var errLate = errors.New("nine tenths of DedupedFor had passed before the call was made, so the service may forget the key. Try: check that the database answers. If it does, DedupedFor is too short for its commits")
+
+// late returns an error if it is too late for a call: the lease is lost, or the service may forget the key.
+func (r *run) late(ctx context.Context, b begun, again bool) error {
+	switch {
+	case !r.own.Holds(ctx):
+		return errLost
+	case b.Call == nil || b.Call.Until.IsZero() || time.Now().Before(b.Call.Until):
+		return nil
+	case again: // an earlier attempt may have been sent
+		return errLate
+	}
+	return lease.NotSent(errLate)
 }
 
 // notSent takes the intent back. If keys were voided, the intent stays, so that the next attempt has another key.
@@ -360,7 +399,11 @@ func (r *run) resume(ctx context.Context, st *step, b *begun) error {
 		}
 	}
 	if b.State == stateCalling && !b.Call.permitsOne() {
-		return r.send(ctx, st, b, true)
+		err := r.send(ctx, st, b, true)
+		if errors.Is(err, errLate) { // the call can no longer be repeated
+			return r.resume(ctx, st, b)
+		}
+		return err
 	}
 	if err := r.reintend(ctx, st, b); err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/oncelib/once"
-	"github.com/oncelib/once/internal/base/atmostonce"
 	"github.com/oncelib/once/internal/engine/current"
 	"github.com/oncelib/once/lease"
 	"github.com/oncelib/once/store"
@@ -171,7 +170,11 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 		}
 		return r.setState(b, stateUndone)
 	case b.Call.repeats(time.Now()):
-		return r.redo(ctx, st, b)
+		err := r.redo(ctx, st, b)
+		if errors.Is(err, errLate) { // the call can no longer be repeated
+			return r.resolve(ctx, st, b)
+		}
+		return err
 	case st.check == nil || !b.Call.Check:
 		return stuckf("the outcome of call %q is unknown, so the saga cannot undo the call: %v", b.full(), errNoAnswer)
 	}
@@ -184,30 +187,23 @@ func (r *run) resolve(ctx context.Context, st *step, b begun) error {
 
 // redo repeats a call under its key, to find out its outcome.
 func (r *run) redo(ctx context.Context, st *step, b begun) error {
-	ctx, cancel := r.bounded(ctx, st)
-	defer cancel()
-	// A client of package retryhttp sends a request with this context at most once.
-	if !st.repeats {
-		ctx = atmostonce.Mark(ctx)
-	}
-	if b.Call.permitsOne() {
+	again := !b.Call.permitsOne()
+	if !again {
 		if err := r.reintend(ctx, st, &b); err != nil {
 			return err
 		}
 	}
-	err := r.traced(ctx, SpanStep, b, func(ctx context.Context) error {
-		return r.protect(ctx, b, func() error {
-			out, err := st.call(ctx, r.key(b), b.Input)
-			if err != nil {
-				return err
-			}
-			return r.answered(&b, out)
-		})
-	})
+	out, err := r.attempt(ctx, st, b, again)
+	if err == nil {
+		return r.answered(&b, out)
+	}
 	switch f := failureIn(err); {
 	case errors.As(err, new(*againError)):
 		r.permit(&b)
 		return err
+	case lease.IsNotSent(err) && !again: // the service has answered "not yet" to the earlier attempts
+		r.permit(&b)
+		return errors.New(err.Error()) // without the chain, because a failure in it is not an answer
 	// A duplicate says that an earlier attempt was applied, so it is not a refusal.
 	case f != nil && f.Code != codeDuplicate && !lease.IsNotSent(err):
 		b.Failure = f

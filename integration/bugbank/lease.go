@@ -447,6 +447,16 @@ switch applied, e := t.isApplied(ctx); {`,
 		Tests: in("lease", "TestNoCallAfterItsKeyMayBeForgotten"),
 	},
 	{
+		Name:  "a service that may have forgotten a call is believed that it never happens",
+		Edits: []Edit{{In: "lease.(*call).find", Old: "found == Voided && forgotten(time.Now())", New: "found == Voided && forgotten(now)"}},
+		Tests: in("lease", "TestNoAnswerOfACheckAfterTheServiceForgets"),
+	},
+	{
+		Name:  "a question about a call has no end",
+		Edits: []Edit{{In: "lease.(*call).find", Old: "if age > 0 {", New: "if age < 0 {"}},
+		Tests: in("lease", "TestNoAnswerOfACheckAfterTheServiceForgets"),
+	},
+	{
 		Name:  "an owner that stood still for longer than its lease makes a call",
 		Edits: []Edit{{In: "held.(*Owner).Holds", Old: "o.isOverdue(h.ttl)", New: "o.isOverdue(h.ttl + h.maxDuration)"}},
 		Tests: in("lease", "TestNoCallByAnOwnerThatStoodStill"),

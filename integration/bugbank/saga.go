@@ -372,8 +372,33 @@ var sagaMutants = []Mutant{
 	},
 	{
 		Name:  "a not yet behind the turn permits no further attempt",
-		Edits: []Edit{{In: "saga.(*run).redo", Old: "r.permit(&b)", New: ""}},
+		Edits: []Edit{{In: "saga.(*run).redo", Old: "case errors.As(err, new(*againError)):\nr.permit(&b)", New: "case errors.As(err, new(*againError)):"}},
 		Tests: onSaga("TestLifeOfAKeyAfterNotYet"),
+	},
+	{
+		Name:  "a saga makes a call after the service may forget its key",
+		Edits: []Edit{{In: "saga.(*run).late", Old: "b.Call.Until.IsZero() || time.Now().Before(b.Call.Until)", New: "b.Call.Until.IsZero() || !again"}},
+		Tests: onSaga("TestNoCallAfterItsKeyMayBeForgotten"),
+	},
+	{
+		Name:  "a saga makes a call again after the service may forget its key",
+		Edits: []Edit{{In: "saga.(*run).late", Old: "return errLate\n", New: "return nil\n"}},
+		Tests: onSaga("TestNoRepetitionAfterItsKeyMayBeForgotten"),
+	},
+	{
+		Name:  "a client in a call of a saga can repeat its request after the service may forget the key",
+		Edits: []Edit{{In: "saga.(*run).attempt", Old: "context.WithDeadline(ctx, b.Call.Until)", New: "context.WithDeadline(ctx, b.Call.Until.Add(time.Hour))"}},
+		Tests: onSaga("TestNoCallAfterItsKeyMayBeForgotten"),
+	},
+	{
+		Name:  "a node that stood still for longer than its lease makes a call of a saga",
+		Edits: []Edit{{In: "saga.(*run).late", Old: "!r.own.Holds(ctx)", New: "r.own.HasEnded()"}},
+		Tests: onSaga("TestNoCallByANodeThatStoodStill"),
+	},
+	{
+		Name:  "a call behind the turn that was not sent counts as sent",
+		Edits: []Edit{{In: "saga.(*run).redo", Old: "case lease.IsNotSent(err) && !again:\nr.permit(&b)", New: "case lease.IsNotSent(err) && !again:"}},
+		Tests: onSaga("TestNoCallAfterItsKeyMayBeForgotten"),
 	},
 	{
 		Name:  "the life of a key begins before a not yet",
