@@ -75,7 +75,7 @@ func TestSlowConnectionsTakeNoPlace(t *testing.T) {
 func served(t *testing.T) net.Conn {
 	t.Helper()
 	ours, theirs := net.Pipe()
-	s := &http.Server{Handler: Handler(Config{User: func(*http.Request) (User, error) { return User{Name: "vic"}, nil }})} //nolint:gosec // the test is about such a server
+	s := &http.Server{Handler: Handler(Config{User: func(*http.Request) (User, error) { return User{Name: "vic"}, nil }})}
 	go func() { _ = s.Serve(&oneConn{conn: theirs, closed: make(chan struct{})}) }()
 	t.Cleanup(func() { _, _ = ours.Close(), s.Close() })
 	return ours

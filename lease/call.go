@@ -378,12 +378,14 @@ func (c *call) find(ctx context.Context, cause error) error {
 	case forgotten(now):
 		return tooOld
 	}
-	for _, age := range []time.Duration{r.saved.Call.CheckFor, sure(c.policy.CheckedFor)} {
-		if age > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithDeadline(ctx, r.saved.Call.Begun.Add(age))
-			defer cancel()
-		}
+	age := sure(c.policy.CheckedFor)
+	if begun := r.saved.Call.CheckFor; begun > 0 && (age == 0 || begun < age) {
+		age = begun
+	}
+	if age > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, r.saved.Call.Begun.Add(age))
+		defer cancel()
 	}
 	// Set before the question, so that a question without an answer also counts for AskEvery.
 	r.saved.Call.Asked = now

@@ -48,14 +48,6 @@ func TestResendBesideAttempt(t *testing.T) {
 		g.to.waitFor(t, "ep_works", 1)
 		must(t, errors.Join(g.resend(t, "a", "ep_fails", "a-0"), g.resend(t, "b", "ep_works", "b-0")))
 		release()
-		seen.wait(t, webhook.EventFailed, "ep_fails", 2)
-		seen.wait(t, webhook.EventDelivered, "ep_works", 1)
-		for id, uid := range []string{1: "ep_fails", 2: "ep_works"} {
-			soon := g.count(t, "select count(*) from once_webhook_delivery where endpoint = ? and due_at <= AGO(?)", id, int64(-3600_000_000))
-			if id > 0 && soon == 0 && len(g.to.arrived(uid)) < 3 {
-				t.Fatalf("%s: the second Resend is lost", uid)
-			}
-		}
 		g.to.waitFor(t, "ep_fails", 3)
 		g.to.waitFor(t, "ep_works", 2)
 		g.settled(t, seen, 3)
