@@ -6,7 +6,7 @@ import (
 	"github.com/oncelib/once/internal/base/instrument"
 )
 
-// Metrics returns an observer that counts messages. The parameter to is usually an onceprom.Metrics. If you use
+// Metrics returns an observer that counts messages. Usually, pass an onceprom.Metrics. If you use
 // onceotel.Telemetry, call the method Telemetry.Inbox instead of Metrics, because Telemetry.Inbox also makes
 // spans.
 func Metrics(to instrument.Recorder) Observer { return metrics{to} }

@@ -48,8 +48,8 @@ func (l *Letters) Show(ctx context.Context, uid string) (Letter, error) {
 	return shown, err //nolint:wrapcheck // likewise
 }
 
-// Redrive makes the dead letters that match f due again, so that they are delivered again. The parameter by replaces the fields Who and Reason
-// of o.
+// Redrive makes the dead letters that match f due again, so that they are delivered again. The fields Who and Reason of o are
+// ignored: Redrive uses the fields of by.
 func (l *Letters) Redrive(ctx context.Context, by By, f LetterFilter, o deadletter.RedriveOptions) (Redrive, error) {
 	// A preview changes nothing, so it needs no name and no reason.
 	if err := by.check(); err != nil && !o.DryRun {

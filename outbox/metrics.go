@@ -6,7 +6,7 @@ import (
 	"github.com/oncelib/once/internal/base/instrument"
 )
 
-// Metrics returns an observer that counts deliveries. The parameter to is an onceprom.Metrics or an
+// Metrics returns an observer that counts deliveries. Pass an onceprom.Metrics or an
 // onceotel.Telemetry.
 func Metrics(to instrument.Recorder) Observer { return metrics{to} }
 

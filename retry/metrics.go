@@ -15,7 +15,7 @@ const (
 	callGivenUp   = "given_up" // the last attempt has failed, or no attempt was possible
 )
 
-// Metrics returns a function for [Policy].Observe that records metrics of calls and attempts. The parameter to is an *onceprom.Metrics
+// Metrics returns a function for [Policy].Observe that records metrics of calls and attempts. Pass an *onceprom.Metrics
 // or an *onceotel.Telemetry.
 func Metrics(to instrument.Recorder) func(context.Context, Event) {
 	return func(ctx context.Context, e Event) {

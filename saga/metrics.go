@@ -8,7 +8,7 @@ import (
 
 // Metrics returns an observer that counts how sagas have ended, and how often steps were tried again. Each
 // counter is reported as 0 when the runner starts, so that a monitoring system sees the first stuck saga as an
-// increase. The parameter to is an onceprom.Metrics or an onceotel.Telemetry.
+// increase. Pass an onceprom.Metrics or an onceotel.Telemetry.
 func Metrics(to instrument.Recorder) Observer { return metrics{to} }
 
 type metrics struct{ to instrument.Recorder }

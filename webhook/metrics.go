@@ -10,7 +10,7 @@ import (
 // RelayMetrics returns an observer that counts attempts by their result, endpoints that are disabled, and
 // requests that could not be made because of this process or its network. The labels of the metrics contain
 // neither endpoints nor tenants. Each counter is reported as 0 when the relay starts, so that a monitoring
-// system sees the first disabled endpoint as an increase. The parameter to is an onceprom.Metrics or an
+// system sees the first disabled endpoint as an increase. Pass an onceprom.Metrics or an
 // onceotel.Telemetry.
 func RelayMetrics(to instrument.Recorder) RelayObserver { return relayMetrics{to} }
 

@@ -85,8 +85,7 @@ func (t *Tx) Delete(key string) error {
 }
 
 // Commit commits and ends a transaction of [Store.BeginTx]. A handler must not call Commit: the writes of the
-// handler would be committed without the record of the operation, and the operation would fail with an error
-// that reports the wrong call.
+// handler would be committed without the record of the operation, and the operation would fail.
 func (t *Tx) Commit() error {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
