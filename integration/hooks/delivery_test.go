@@ -135,7 +135,8 @@ func testResend[TX any](t *testing.T, g *fixture[TX]) {
 	}
 	g.want(t, "acme [a.*] a.done", "acme [a.*] a.stopped", "acme [a.*] a.waits", "acme [a.*] unwanted")
 	for kind, attempts := range map[string]int{"a.done": 0, "a.stopped": 0, "a.waits": 1, "unwanted": 0} { // what ran out begins again, what waits goes on
-		if n := g.count(t, "select count(*) from once_webhook_delivery d join once_webhook_event v on v.id = d.event where v.type = ? and d.attempts = ? and d.due_at <= NOW and d.cause = 'resend'", kind, int64(attempts)); n != 1 {
+		// Each Resend in the same instant writes a slightly later time.
+		if n := g.count(t, "select count(*) from once_webhook_delivery d join once_webhook_event v on v.id = d.event where v.type = ? and d.attempts = ? and d.due_at <= AGO(?) and d.cause = 'resend'", kind, int64(attempts), -time.Second.Microseconds()); n != 1 {
 			t.Errorf("%s is not due with %d attempts", kind, attempts)
 		}
 	}

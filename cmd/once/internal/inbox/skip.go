@@ -14,8 +14,8 @@ import (
 
 var skipEntry = cli.Entry{
 	Quick: true, Name: "inbox skip", Brief: "give up the message that a key of an inbox waits for",
-	Help: `Gives up the message for which a key of an inbox with inbox.InOrder waits. Use this command if the message
-is missing for good or is a dead letter. Then the inbox applies the later messages of the key. If the inbox receives
+	Help: `Skips a message, so that its key no longer waits for it. Only a key of an inbox with inbox.InOrder waits for its next
+message. Use this command if the message is missing for good or is a dead letter. Then the inbox applies the later messages of the key. If the inbox receives
 the skipped message later, the message counts as a duplicate. A dead letter stays stored; to delete the dead letter
 and skip its message in one step, use "once deadletter discard".
 

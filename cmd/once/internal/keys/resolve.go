@@ -207,7 +207,7 @@ func notUnknown(op operate.Operation, p lease.Progress, cause error, before *ope
 	case p.CallID != "":
 		why, _ := words.Advice(cause.Error()) // without its advice, which is for programmers
 		why = strings.TrimSuffix(why, ".")
-		return fmt.Errorf("%s. The command has changed nothing. Try: once keys show KEY, and decide the call that this command prints", why)
+		return fmt.Errorf("%s. The command has changed nothing. Try: once keys show KEY, which prints the ID of the call, and then the same command with this ID in --call", why)
 	case op.State == store.StateWaiting.String():
 		return errors.New("the operation was stopped before its end, and needs no decision: a retry continues the operation. Try: send the request again with the same key")
 	case op.State != store.StateRunning.String():

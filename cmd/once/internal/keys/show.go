@@ -117,7 +117,7 @@ func printView(w io.Writer, v operate.KeyView, db cli.Source) error {
 	case v.Scope == "" && len(v.Operations) > 0:
 		fmt.Fprintf(w, "%[2]d scopes have the key %[1]q:\n\n", v.Key, len(v.Operations))
 	case len(v.Operations) > 0:
-		fmt.Fprintf(w, "The scope %[2]q has no operation with the key %[1]q. The operation has failed, has expired, or is being executed\nat this moment. Other scopes have this key:\n\n", v.Key, v.Scope)
+		fmt.Fprintf(w, "The scope %[2]q has no operation with the key %[1]q now. If an operation had this key before, the operation\nhas failed, has expired, or is being executed at this moment. These other scopes have the key:\n\n", v.Key, v.Scope)
 	default:
 		if hash := strings.TrimPrefix(v.Key, keyURN); keyHash.MatchString(hash) {
 			fmt.Fprintf(w, "The database has no operation with the key %q. This text looks like the hash of a key, which problems and log lines contain.\n\nTry: once keys list --hash %s --db %s\n", v.Key, hash, db.Paste)
