@@ -37,7 +37,7 @@ func (a *Keys) Progress(ctx context.Context, id store.ID) (p lease.Progress, err
 }
 
 // Decide writes the decision d about an operation whose outcome is unknown and, in the same commit, an entry of the audit table: see [lease.Resolve].
-// If the same decision was written before, nothing changes. Decide ignores the fields Who and Reason of d, and uses those of by.
+// If the same decision was written before, nothing changes. Decide uses the fields Who and Reason of by, and ignores the same fields of d.
 func (a *Keys) Decide(ctx context.Context, by By, id store.ID, d lease.Resolution) error {
 	if err := by.check(); err != nil {
 		return err
