@@ -141,7 +141,7 @@ func TestNoRepetitionAfterItsKeyMayBeForgotten(t *testing.T) {
 }
 
 // TestNoCallByAnOwnerThatStoodStill: a process stands still between the intent and the call, for longer than its lease lasts. If another owner has
-// taken the operation over, or the store does not say, only the other owner makes the call. If nobody has taken it over, the call is made.
+// taken the operation over, or the store does not say, only the other owner makes the call. If no other owner has taken it over, the call is made.
 func TestNoCallByAnOwnerThatStoodStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for i, policy := range []lease.CallPolicy{{}, {SafeToRepeat: true}, {DedupedFor: time.Hour}} {
