@@ -183,7 +183,7 @@ func (q *request) eventsOf(trail operate.Trail) (list []event) {
 			if at.IsZero() {
 				at = s.ReceivedAt
 			}
-			if !at.IsZero() { // an inbox with an order may store no time of a single event
+			if !at.IsZero() { // an ordered inbox may store no time of a single event
 				list = append(list, event{At: at, What: name + " " + strings.ReplaceAll(s.State, "_", " ") + " by the consumer " + words.Shown(s.Consumer), Kind: "event", Link: to})
 			}
 		}

@@ -21,7 +21,7 @@ type Sighting struct {
 	ReceivedAt time.Time // zero if the time is not known
 	AppliedAt  time.Time // zero if the time is not known
 
-	// ByNumber says that the state was derived from the Seq of the message, because an inbox with an order stores
+	// ByNumber says that the state was derived from the Seq of the message, because an ordered inbox stores
 	// no IDs.
 	ByNumber bool
 
@@ -232,7 +232,7 @@ func (f *finding) letters(ctx context.Context, p inboxOf, events []message.Messa
 	return err
 }
 
-// byNumber finds the events that an inbox with an order has applied. Such an inbox stores no IDs, so the Seq of
+// byNumber finds the events that an ordered inbox has applied. Such an inbox stores no IDs, so the Seq of
 // the event is compared with the position of its key.
 func (f *finding) byNumber(ctx context.Context, p inboxOf, events []message.Message) error {
 	for _, m := range events {
@@ -282,7 +282,7 @@ func (f *finding) isBehind(ctx context.Context, p inboxOf, m message.Message) (i
 	return is, err
 }
 
-// failing finds the events for which only failed attempts are stored. An inbox with an order may have
+// failing finds the events for which only failed attempts are stored. An ordered inbox may have
 // applied such an event since then; the position of the key shows this.
 func (f *finding) failing(ctx context.Context, events []message.Message) error {
 	attempts := map[sighted]message.Message{}

@@ -115,7 +115,7 @@ type Operator struct {
 func New[TX any](s DB[TX], cfg Config) *Operator {
 	box := outbox.New(s, outbox.Config{Encrypter: cfg.Encrypter})
 	consumer := func(name string) (order, error) {
-		// Only an inbox with an order has keys that wait.
+		// Only an ordered inbox has keys that wait.
 		c := inbox.Config{Consumer: name, Order: inbox.InOrder}
 		if err := checkConsumer(name); err != nil {
 			return nil, err

@@ -153,7 +153,7 @@ func askNumbers(ctx context.Context, p *examination) (Finding, error) {
 	if after > p.RestoredTo.UnixMilli() {
 		return fine("an operator ran once outbox renumber after the moment of the backup: the numbers of all keys continue after %d. For each inbox with InOrder, run once inbox renumber --after %d", after, after), nil
 	}
-	f := warn("new messages of "+s.of("key")+" will have numbers that consumers may have received before the restore, and new messages of lost keys will have such numbers too. An inbox with an order would treat these messages as repetitions, and skip the messages",
+	f := warn("new messages of "+s.of("key")+" will have numbers that consumers may have received before the restore, and new messages of lost keys will have such numbers too. An ordered inbox would treat these messages as repetitions, and skip the messages",
 		"once outbox renumber --reason WHY --db "+p.URL)
 	f.First = s.first
 	return f, nil

@@ -21,10 +21,10 @@ whether the event is parked (waits for earlier messages of its key); its failed 
 the ID of the event. Log lines contain this ID as event_id. The state "failing" means that attempts to apply the event
 have failed, and that no inbox has the ID of the event among its applied IDs.
 
-An inbox with an order (inbox.InOrder, inbox.LatestVersion) stores only the number of the last message of a key, not the
-IDs of messages. To search such inboxes too, give --topic, --key and --seq, as "once outbox show" prints them. With
-these three options EVENT is optional: without EVENT, the command prints the inboxes with an order that have applied or
-parked the message.
+An ordered inbox (inbox.InOrder or inbox.LatestVersion) stores only the number of the last message of a key, not the IDs
+of messages. To search ordered inboxes too, give --topic, --key and --seq, as "once outbox show" prints them. With these
+three options EVENT is optional: without EVENT, the command prints the ordered inboxes that have applied or parked the
+message.
 
 The exit code is 3 if no inbox has stored the event. If an event was applied long ago, the inbox may have deleted its
 ID.`,
@@ -40,9 +40,9 @@ type show struct {
 func (c *show) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.message.Source, "source", "", "search only for events of this `SOURCE` (default: all sources)")
-	fs.StringVar(&c.message.Topic, "topic", "", "also search inboxes with an order: the `TOPIC` of the event")
-	fs.StringVar(&c.message.Key, "key", "", "also search inboxes with an order: the `KEY` of the event")
-	fs.Int64Var(&c.message.Seq, "seq", 0, "also search inboxes with an order: the `NUMBER` of the event within its key")
+	fs.StringVar(&c.message.Topic, "topic", "", "the `TOPIC` of the event, to search ordered inboxes too")
+	fs.StringVar(&c.message.Key, "key", "", "the `KEY` of the event, to search ordered inboxes too")
+	fs.Int64Var(&c.message.Seq, "seq", 0, "the `NUMBER` of the event within its key, to search ordered inboxes too")
 	c.output.Flag(fs)
 }
 
@@ -75,9 +75,9 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case err != nil || len(list) > 0:
 		return err
 	case c.message.ID == "":
-		return cli.Nothing(fmt.Errorf("no inbox with an order of %s has applied or parked message %d of the key %s. Try: the ID of the event, which also finds failed attempts and dead letters; or once inbox list, which prints the messages that keys wait for", db.Name, c.message.Seq, words.Shown(c.message.Key)))
+		return cli.Nothing(fmt.Errorf("no ordered inbox of %s has applied or parked message %d of the key %s. Try: the ID of the event, which also finds failed attempts and dead letters; or once inbox list, which prints the messages that keys wait for", db.Name, c.message.Seq, words.Shown(c.message.Key)))
 	}
-	return cli.Nothing(fmt.Errorf("no inbox of %s has stored the event %s. Try: use --topic, --key and --seq for an inbox with an order; or once outbox show %s in the database of the sender", db.Name, words.Shown(c.message.ID), words.Quoted(c.message.ID)))
+	return cli.Nothing(fmt.Errorf("no inbox of %s has stored the event %s. Try: use --topic, --key and --seq for an ordered inbox; or once outbox show %s in the database of the sender", db.Name, words.Shown(c.message.ID), words.Quoted(c.message.ID)))
 }
 
 func printEvents(w io.Writer, list []operate.InboxEvent) error {

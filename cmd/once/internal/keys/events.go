@@ -68,11 +68,11 @@ func printTrail(out io.Writer, t operate.Trail) error {
 		fmt.Fprint(out, "The operation may have added more events: its record names the first 64 events.\n")
 	}
 	if slices.ContainsFunc(t.Events, func(e operate.Event) bool { return e.State == operate.EventGone }) {
-		// An inbox with an order can be searched only by these facts.
+		// An ordered inbox can be searched only by these facts.
 		fmt.Fprint(out, "After the delivery of an event, the outbox deletes the event with its topic, key and number. To keep delivered events, set\noutbox.Config.RetainDelivered, or use once relay --keep.\n")
 	}
 	_, err := fmt.Fprint(out, ` Try: once outbox show ID, while the event is in the outbox; once webhook show ENDPOINT
 ID for a webhook; and in the database of a consumer once inbox show ID, with the --topic, --key and --seq that once
-outbox show prints if the inbox has an order `)
+outbox show prints if the inbox is ordered `)
 	return err
 }

@@ -56,7 +56,7 @@ func Print(w io.Writer, op operate.Operation, p lease.Progress) error {
 			line("refused", "the program has refused the result that an operator has entered for the call: %s", words.Shown(call.Refused))
 		}
 	case call == nil && op.CallStarted:
-		line("calling", "the operation has begun a call to another service after this point")
+		line("calling", "since its last stored phase, the operation has begun a call to another service")
 	}
 	if p.CallID != "" {
 		line("call id", "%s (for once keys resolve --call)", p.CallID)

@@ -36,12 +36,14 @@ The scope consists of the caller and the route, such as "acme POST /refunds". Wi
 scopes. If the database stores keys as hashes, give the key itself: the command computes the hash. If KEY is in
 quotation marks, as in the log of a proxy, the command also searches for the key without the quotation marks.
 
-With --events the command also prints the effects of the operation: each event that the operation has added to the
-outbox, with its ID, its state, its deliveries, and the inboxes of this database that have stored the event; and the
-steps of a saga. The state "gone" means that the event was delivered and deleted from the outbox: run "once inbox show
-ID" in the database of the consumer. An inbox with an order stores no IDs, so after the deletion nothing connects the
-event with such an inbox. If the outbox has a Config.RetainDelivered, it keeps delivered events, and "once outbox show
-ID" prints the topic, the key and the number of each event. Give these three values to "once inbox show".
+With --events the command also prints the effects of the operation. For each event that the operation has added to the
+outbox, the command prints the ID, the state, the deliveries, and the inboxes of this database that have stored the
+event. If the operation is a saga, the command prints the steps of the saga. The state "gone" means that the event was
+delivered and deleted from the outbox: run "once inbox show ID" in the database of the consumer. An ordered inbox
+(inbox.InOrder or inbox.LatestVersion) stores no IDs of events, so after an event is deleted from the outbox, nothing
+connects the event with an ordered inbox. If the outbox has a Config.RetainDelivered, it keeps delivered events, and
+"once outbox show ID" prints the topic, the key and the number of each event. Give these three values to "once inbox
+show".
 
 The exit code is 3 if the database has no record of the key. The exit code is 1 if several scopes have the key and
 --scope is missing ("ambiguous" in JSON).`,
@@ -60,7 +62,7 @@ func (c *show) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
 	c.output.Flag(fs)
 	fs.StringVar(&c.who, "by", cli.Operator(), "the name of the operator `WHO` runs this command; the audit records the name")
-	fs.BoolVar(&c.events, "events", false, "also print the effects of the operation: its events, and the steps of a saga")
+	fs.BoolVar(&c.events, "events", false, "also print the effects of the operation: the events of the operation, or the steps of the saga")
 	fs.IntVar(&c.attempts, "attempts", 20, "print the last `N` attempts")
 }
 

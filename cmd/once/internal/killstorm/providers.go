@@ -162,7 +162,7 @@ func (s *Providers) ask(ctx context.Context, i int, enough func(answer) bool) er
 		case p.Code != "CONFLICT.idempotency.unknown":
 			return fmt.Errorf("an order is answered with %d %s", a.status, a.body)
 		case p.StatusURL != statusPath+s.keyOf(i):
-			return fmt.Errorf("the outcome of an order is unknown, but its status page is at the wrong address %q", p.StatusURL)
+			return fmt.Errorf("the answer for an order with an unknown outcome gives a wrong address of the status page: %q", p.StatusURL)
 		default:
 			s.mu.Lock()
 			s.outcomes[i].unknown = true

@@ -14,10 +14,10 @@ import (
 var forgetEntry = cli.Entry{
 	Quick: true, Name: "outbox forget", Brief: "erase the payloads of the delivered messages of a key",
 	Help: `Erases the payloads and headers of the delivered messages of a key, if the relay keeps delivered messages ("once relay
---keep"). The records that these messages were delivered stay. The command does not erase the payloads of messages
-that still wait for their delivery; if the key has such messages, the exit code is 1. The command does not erase the
-copies in brokers, consumers and dead letters, and not the copies that the database keeps for its own purposes, such
-as its log and its backups.
+--keep"). The command keeps the rows of these messages, with the time of delivery. The command does not erase the
+payloads of messages that still wait for their delivery; if the key has such messages, the exit code is 1. The command
+does not erase the copies in brokers, consumers and dead letters, and not the copies that the database keeps for its
+own purposes, such as its log and its backups.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(forget) },

@@ -32,7 +32,7 @@ func Policies() []Policy {
 		{Name: "immediate", What: "Up to 4 retries, without a pause.", retry: retry.Policy{Base: -1}, burst: unlimited},
 		{Name: "fixed pause", What: "Up to 4 retries, with pauses of 200 ms.", retry: retry.Policy{Base: 200 * ms, Cap: 200 * ms}, rigid: true, burst: unlimited},
 		{Name: "exponential", What: "Pauses of 100, 200, 400 and 800 ms, the same for all clients.", retry: jitter, rigid: true, burst: unlimited},
-		{Name: "full jitter", What: "A random part of the exponential pauses.", retry: jitter, burst: unlimited},
+		{Name: "full jitter", What: "Full jitter: each pause has a random length, at most that of the exponential pause.", retry: jitter, burst: unlimited},
 		{Name: "in-flight budget", What: "Full jitter; at most 20 % of the requests in flight are retries, or 3 retries.", retry: jitter, burst: unlimited, inFlight: 0.2},
 		{Name: "traffic budget", What: "Full jitter; each request allows 0.2 retries, and 100 retries are in reserve.", retry: jitter, burst: unlimited, traffic: true},
 		{Name: "breaker", What: "Full jitter; if half of 20 requests in 10 s fail, the client sends nothing for 5 s.", retry: jitter, burst: unlimited, breaker: true},

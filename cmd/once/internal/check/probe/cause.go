@@ -28,7 +28,7 @@ var (
 	truncated = &cause{"truncated", Violation, "refuse a key that is too long with 400, and do not shorten the key"}
 	folded    = &cause{"folded", Violation, "compare keys byte by byte, for example with a binary collation for the column"}
 	leaked    = &cause{"leaked", Violation, "look up the key together with the authenticated caller"}
-	stuck     = &cause{"stuck", Violation, "release the key when its request fails or its client disconnects: hold the key with a transaction, or with a lease that the process renews"}
+	stuck     = &cause{"stuck", Violation, "hold the key with a transaction, or with a lease that the process renews: then the key becomes free when its request fails or its client disconnects"}
 	halfBody  = &cause{"half-body", Violation, "read the whole body before the handler claims the key, and store nothing if the body was cut off"}
 	cut       = &cause{"cut", Violation, "commit the key together with the effect, and complete both or roll both back when the client disconnects"}
 	slow      = &cause{"slow", Violation, "insert the key under a unique constraint in the transaction of the effect, after the handler has read the body"}
