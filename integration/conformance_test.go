@@ -103,7 +103,7 @@ func conformanceOn(kind string, create ...func(testing.TB) string) storetest.Har
 		c.create = func(tb testing.TB) string {
 			tb.Helper()
 			return "file:" + filepath.Join(tb.TempDir(), "conformance.sqlite") +
-				"?_pragma=busy_timeout(3000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+				"?_pragma=busy_timeout(60000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 		}
 	case kind == harness.Postgres:
 		c.dialect = func(query string) string { return query }

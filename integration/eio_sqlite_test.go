@@ -127,7 +127,7 @@ func (u *unwell) spoiled(ctx context.Context, t *testing.T, call string, n int, 
 
 // longestAttempt is what an attempt may take on a file of which a lock has stayed: SQLite
 // tries for ten seconds to begin to read, whatever busy_timeout and contexts say.
-const longestAttempt = 15 * time.Second
+const longestAttempt = 30 * time.Second
 
 // judge says what should not have been said.
 func (u *unwell) judge(said *sufferer, trace string, crowded bool) error {

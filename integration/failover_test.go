@@ -210,20 +210,17 @@ func (f *failovers) round(ctx context.Context, n int) error {
 // load has clients work until the primary dies beneath them, and promotes the standby.
 func (f *failovers) load(ctx context.Context, n int) (all []told, err error) {
 	const clients = 4
-	target := 8 + f.lot.IntN(24)
-	cut, enough, dead := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	half := 4 + f.lot.IntN(12)
+	dead := make(chan struct{})
 	var mu sync.Mutex
-	acked := 0
+	left, enough := half, make(chan struct{}) // answers, until so many were given
 	note := func(o told) {
 		mu.Lock()
 		defer mu.Unlock()
-		if all = append(all, o); o.acked {
-			acked++
+		if all = append(all, o); !o.acked {
+			return
 		}
-		if acked == target/2 && o.acked {
-			close(cut)
-		}
-		if acked == target && o.acked {
+		if left--; left == 0 {
 			close(enough)
 		}
 	}
@@ -247,16 +244,19 @@ func (f *failovers) load(ctx context.Context, n int) (all []told, err error) {
 			}
 		})
 	}
-	wait := func(c <-chan struct{}) {
+	wait := func() {
 		select {
-		case <-c:
+		case <-enough:
 		case <-ctx.Done():
 		}
 	}
-	if wait(cut); !f.synced { // what follows is lost with the primary
+	if wait(); !f.synced { // what follows is lost with the primary
 		err = f.servers.cut(ctx)
 	}
-	wait(enough)
+	mu.Lock()
+	left, enough = half, make(chan struct{})
+	mu.Unlock()
+	wait()
 	err = errors.Join(err, ctx.Err(), f.servers.kill())
 	close(dead)
 	err = errors.Join(err, f.servers.promote(ctx))

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	lot "math/rand/v2"
 	"net"
 	"strings"
 	"sync"
@@ -109,9 +110,9 @@ func startGroup(t *testing.T, size int) (members []*testenv.MariaDB) {
 	t.Helper()
 	var seeds []string
 	for range size {
-		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+		var l net.Listener
+		for err := errors.New("none yet"); err != nil; { // below the ports that outgoing connections take
+			l, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprint("127.0.0.1:", 10_000+lot.IntN(20_000)))
 		}
 		seeds = append(seeds, l.Addr().String())
 		_ = l.Close()

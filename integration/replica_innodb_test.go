@@ -85,7 +85,7 @@ func TestAReplicaSettlesNothing(t *testing.T) {
 				}
 				for _, flow := range []string{flowDo, flowFailure, flowBatch} {
 					for _, comesBack := range []bool{false, true} {
-						if err := r.settle(t, flow, comesBack); err != nil {
+						if err := r.settle(t, flow, comesBack, 500*time.Millisecond); err != nil {
 							t.Errorf("%s, the primary comes back in time %t: %v. %s", flow, comesBack, err, rerun(t))
 						}
 					}
@@ -95,11 +95,11 @@ func TestAReplicaSettlesNothing(t *testing.T) {
 	}
 }
 
-func (r *replicated) settle(t *testing.T, flow string, comesBack bool) error {
+// settle has a client lose an answer, which it may settle for so long.
+func (r *replicated) settle(t *testing.T, flow string, comesBack bool, settle time.Duration) error {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	asked := 0
-	settle := 500 * time.Millisecond
 	if comesBack {
 		settle = patience
 	}
@@ -118,6 +118,8 @@ func (r *replicated) settle(t *testing.T, flow string, comesBack bool) error {
 	c := &client{s: s, name: "client", flow: flow, op: operation(once.NewKey())}
 	got, told := c.ask(ctx)
 	switch {
+	case lost.lost == 1 && asked < 2 && settle < patience/4: // on a slow machine there was no time to
+		return r.settle(t, flow, comesBack, 4*settle)
 	case lost.lost != 1 || asked < 2:
 		return fmt.Errorf("%d answers were lost, and the replica was asked %d times", lost.lost, asked)
 	case comesBack && told != nil:
@@ -159,7 +161,7 @@ func TestAReaderOfAuroraSettlesNothing(t *testing.T) {
 	}
 	for _, flow := range []string{flowDo, flowFailure, flowBatch} {
 		for _, comesBack := range []bool{false, true} {
-			if err := r.settle(t, flow, comesBack); err != nil {
+			if err := r.settle(t, flow, comesBack, 500*time.Millisecond); err != nil {
 				t.Errorf("%s, the writer comes back in time %t: %v. %s", flow, comesBack, err, rerun(t))
 			}
 		}

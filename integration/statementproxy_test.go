@@ -205,9 +205,8 @@ func (p *passage) up() {
 			_ = p.client.Close()
 			return
 		case strikes.lose:
-			p.mu.Lock()
+			p.mu.Lock() // until overtake has run: what hears no answer is not told of the end of its connection before
 			p.mute = true
-			p.mu.Unlock()
 		case strikes.raise != "":
 			raise := frame{bytes: p.proxy.speaks.query(strikes.raise), ends: true}
 			p.pipeline.sends(raise)
@@ -228,6 +227,9 @@ func (p *passage) up() {
 		}
 		if strikes.overtake != nil {
 			strikes.overtake()
+		}
+		if strikes.lose {
+			p.mu.Unlock()
 		}
 		if err != nil {
 			return

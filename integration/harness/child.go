@@ -83,7 +83,8 @@ func wasKilled(s *os.ProcessState) bool {
 	return status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// Start starts a process, under a tracer if there is one. It is killed when the test ends, if it has not ended then.
+// Start starts a process, under a tracer if there is one. If it has not ended when the test ends, it is killed, and its end is waited
+// for: until then it may write into a directory that the test removes.
 func Start(tb testing.TB, plan Plan, tracer ...string) *Child {
 	tb.Helper()
 	text, err := json.Marshal(plan)
@@ -116,6 +117,11 @@ func Start(tb testing.TB, plan Plan, tracer ...string) *Child {
 	tb.Cleanup(func() {
 		c.left.Store(true)
 		_ = c.cmd.Process.Kill()
+		c.drop()
+		select {
+		case <-c.ended:
+		case <-time.After(10 * time.Second): // what a tracer leaves behind keeps its output open
+		}
 	})
 	return c
 }

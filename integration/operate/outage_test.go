@@ -58,7 +58,7 @@ func TestServerKilled(t *testing.T) {
 	}
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		dsn := "file:" + filepath.Join(t.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(250)"
+		dsn := "file:" + filepath.Join(t.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"
 		db, s := openSQL(t, "sqlite", dsn)
 		testOutage(t, s, db, &lockedFile{dsn: dsn})
 	})
@@ -118,15 +118,15 @@ func testOutage[TX any](t *testing.T, s interface {
 	failed := make(chan error, 100)
 	l := attemptlog.New(s, attemptlog.Config{Batch: 8, Buffer: 64, Interval: 50 * time.Millisecond, Failed: func(err error) { failed <- err }})
 	e := once.New(s, once.Config{Observer: l, Settle: 100 * time.Millisecond})
-	call := func(i int) error {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	call := func(i int, t store.Timeouts) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		_, err := once.Do(ctx, e, once.Operation{Scope: "s", Key: fmt.Sprint(i)}, func(context.Context, TX) (int, error) { return i, nil })
+		_, err := once.Do(ctx, e, once.Operation{Scope: "s", Key: fmt.Sprint(i), Timeouts: t}, func(context.Context, TX) (int, error) { return i, nil })
 		return err
 	}
 	calls, refused := 0, 0
 	for ; calls < 20; calls++ {
-		must(t, call(calls))
+		must(t, call(calls, store.Timeouts{}))
 	}
 	must(t, server.Kill())
 	var wg sync.WaitGroup
@@ -138,7 +138,7 @@ func testOutage[TX any](t *testing.T, s interface {
 				i := calls
 				calls++
 				mu.Unlock()
-				err := call(i)
+				err := call(i, store.Timeouts{Lock: 250 * time.Millisecond}) // SQLite waits for it
 				mu.Lock()
 				if once.EffectOf(err) == once.EffectNotApplied {
 					refused++
@@ -153,7 +153,7 @@ func testOutage[TX any](t *testing.T, s interface {
 	}
 	<-failed // the outage was noticed, and said
 	must(t, server.Restart(ctx))
-	must(t, call(calls))
+	must(t, call(calls, store.Timeouts{}))
 	calls++
 	must(t, l.Close(ctx))
 	var rows, dropped, executed int

@@ -75,7 +75,7 @@ func TestKilledBeforeCommit(t *testing.T) {
 	var pid int
 	must(t, tx.QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
 	var ok bool
-	must(t, g.bare.QueryRowContext(t.Context(), "SELECT pg_terminate_backend($1, 5000)", pid).Scan(&ok))
+	must(t, g.bare.QueryRowContext(t.Context(), "SELECT pg_terminate_backend($1, 60000)", pid).Scan(&ok))
 	commitFails(t, g, tx, true)
 }
 

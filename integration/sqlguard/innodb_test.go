@@ -88,7 +88,7 @@ func TestSwallowedErrorInnoDB(t *testing.T) {
 			{"number of arguments", execs("INSERT INTO effect VALUES (?)", 1, 2), 1, 1},
 			{"argument of no known type", execs("INSERT INTO effect VALUES (?)", make(chan int)), 1, 1},
 			{"statement timeout", execs(on.within20ms), 1, 1},
-			{"deadline", deadline("SELECT SLEEP(1)"), 0, 0},
+			{"deadline", deadline("SELECT SLEEP(2)"), 0, 0},
 			{"deadline between rows", halfRead("SELECT REPEAT('x', 10000), SLEEP(0.001) FROM (SELECT 1 UNION SELECT 2) AS twice, " + sequence(1000)), 0, 0},
 			{"COMMIT by hand", execs("/* x */ /*!COMMIT*/"), 1, 1},
 			{"COMMIT in a batch", execs("SELECT 1; SELECT ';'; COMMIT; SELECT 2"), 1, 1},

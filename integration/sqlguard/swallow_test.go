@@ -51,7 +51,7 @@ func reads(statement string) func(*testing.T, *testDB, *sql.Tx) error {
 func deadline(statement string) func(*testing.T, *testDB, *sql.Tx) error {
 	return func(t *testing.T, _ *testDB, tx *sql.Tx) error {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		_, err := tx.ExecContext(ctx, statement)
 		return err
@@ -114,7 +114,7 @@ func TestSwallowedErrorPostgreSQL(t *testing.T) {
 			var pid int
 			must(t, tx.QueryRowContext(t.Context(), "SELECT pg_backend_pid()").Scan(&pid))
 			var ok bool
-			must(t, g.bare.QueryRowContext(t.Context(), "SELECT pg_terminate_backend($1, 5000)", pid).Scan(&ok))
+			must(t, g.bare.QueryRowContext(t.Context(), "SELECT pg_terminate_backend($1, 60000)", pid).Scan(&ok))
 			_, err := tx.ExecContext(t.Context(), "SELECT 1")
 			return err
 		}, 0, 0},

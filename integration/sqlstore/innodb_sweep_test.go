@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oncelib/once/integration/harness"
 	"github.com/oncelib/once/internal/faultnet"
 	"github.com/oncelib/once/internal/testenv"
 	"github.com/oncelib/once/store"
@@ -163,7 +164,17 @@ func TestInnoDBSweepLost(t *testing.T) {
 					if n := count(t, s.db, "select count(*) from once_operation"); n != left {
 						t.Errorf("%d rows are left, want %d", n, left)
 					}
-					s.sweep(t, upkeep.Sweep{Limit: 10, Archive: keep}, left)
+					rest := 0
+					harness.Until(t, func() error { // the server keeps the locks of a connection until it has seen its end
+						got, err := s.Sweep(t.Context(), upkeep.Sweep{Limit: 10, Archive: keep})
+						if rest += got.Rows; err != nil || rest < left {
+							return fmt.Errorf("the next sweep: %+v, %w", got, err)
+						}
+						return nil
+					})
+					if rest != left {
+						t.Errorf("%d rows were swept afterwards, want %d", rest, left)
+					}
 				})
 			}
 		}

@@ -390,7 +390,7 @@ func TestCommittedFromBelowAndLost(t *testing.T) {
 func TestAMigrationThatFailsAtItsLock(t *testing.T) {
 	testenv.Both(t)
 	onInnoDB(t, func(t *testing.T, on innodb) {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // the lock is waited for longer
+		ctx, cancel := context.WithTimeout(t.Context(), 55*time.Second) // the lock is waited for longer
 		defer cancel()
 		cfg, err := mysql.ParseDSN(on.created(t))
 		if err != nil {

@@ -42,7 +42,7 @@ func TestABusyDatabaseIsNotDown(t *testing.T) {
 				src.dsn += "&lock_timeout=100"
 				lock = "begin; lock table once_operation in access exclusive mode"
 			} else {
-				src.dsn = strings.Replace(src.dsn, "busy_timeout(5000)", "busy_timeout(1000)", 1)
+				src.dsn = strings.Replace(src.dsn, "busy_timeout(60000)", "busy_timeout(1000)", 1)
 			}
 			b := openBeside(ctx, t, src)
 			other, err := openBeside(ctx, t, src).db.Conn(ctx) // as another process has it

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -135,7 +136,8 @@ func TestAServerBecomesReadOnly(t *testing.T) {
 	}
 	e := once.New(s, once.Config{Runs: 1})
 	do := func(key string, handler func(ctx context.Context, tx *sql.Tx) error) error {
-		_, err := once.Do(ctx, e, once.Operation{Scope: "s", Key: key}, func(ctx context.Context, tx *sql.Tx) (int, error) { return 1, handler(ctx, tx) })
+		_, err := once.Do(ctx, e, once.Operation{Scope: "s", Key: key, Wait: time.Minute}, // until the server has seen the end of a connection
+			func(ctx context.Context, tx *sql.Tx) (int, error) { return 1, handler(ctx, tx) })
 		return err
 	}
 	nothing := func(what string, err error, code once.Code) {

@@ -80,12 +80,14 @@ func TestPlaneRoundTrips(t *testing.T) {
 			db, s, proxy := open(t)
 			db.SetMaxOpenConns(1)
 			trips := func(fn func() error) (n int64) {
-				for range 3 { // the first times prepare
+				for i := range 4 { // the first times prepare, and pgx asks a connection that was not used for a second whether it is there
 					before := proxy.Stats().RoundTrips
 					if err := fn(); err != nil {
 						t.Error(err)
 					}
-					n = proxy.Stats().RoundTrips - before
+					if trips := proxy.Stats().RoundTrips - before; i == 0 || trips < n {
+						n = trips
+					}
 				}
 				return n
 			}
@@ -238,7 +240,7 @@ func TestPlaneOnSQLite(t *testing.T) {
 	for name, cfg := range map[string]sqlstore.Config{"alone": {}, "groups": {GroupCommit: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+			db, err := sqlstore.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "test.db")+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(60000)")
 			if err != nil {
 				t.Fatal(err)
 			}

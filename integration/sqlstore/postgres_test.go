@@ -77,12 +77,14 @@ func TestPostgreSQLRoundTrips(t *testing.T) {
 		{"replayed at SERIALIZABLE", 1, strictAgain},
 	} {
 		var got int64
-		for range 3 { // the first times prepare
+		for i := range 4 { // the first times prepare, and pgx asks a connection that was not used for a second whether it is there
 			before := proxy.Stats().RoundTrips
 			if err := c.run(); err != nil {
 				t.Fatal(c.what, err)
 			}
-			got = proxy.Stats().RoundTrips - before
+			if trips := proxy.Stats().RoundTrips - before; i == 0 || trips < got {
+				got = trips
+			}
 		}
 		if got != c.want {
 			t.Errorf("%s: %d round trips, want %d", c.what, got, c.want)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -82,6 +83,25 @@ func ends(t *testing.T, call func() error) error {
 	}
 }
 
+// inHandler does an operation whose handler has the server fall silent, and returns its error. On a slow machine the
+// server may take longer to begin than it may, and then the handler has not run.
+func inHandler(t *testing.T, e *once.Engine[*sql.Tx], handler func(ctx context.Context, tx *sql.Tx) (*faultnet.Trigger, error)) (trigger *faultnet.Trigger, err error) {
+	t.Helper()
+	for tries := 0; trigger == nil; tries++ {
+		if tries == 10 {
+			t.Fatalf("vacuous: the handler has not run: %v", err)
+		}
+		err = ends(t, func() error {
+			_, err := once.Do(context.Background(), e, once.Operation{Scope: "s", Key: fmt.Sprint(tries)}, func(ctx context.Context, tx *sql.Tx) (n int, err error) {
+				trigger, err = handler(ctx, tx)
+				return 1, err
+			})
+			return err
+		})
+	}
+	return trigger, err
+}
+
 // TestASilentServer: an operation whose server answers nothing ends by its Timeouts, without a
 // deadline of its caller.
 func TestASilentServer(t *testing.T) {
@@ -108,7 +128,8 @@ func TestASilentServer(t *testing.T) {
 				proxy.Disarm()
 				proxy.CutAll() // logins that were not answered
 				again := retried
-				again.Timeouts.Acquire = hang / 2
+				again.Timeouts.Acquire = hang / 4
+				again.Wait = hang / 4 // until the server has seen the ends of the connections
 				if err := ends(t, func() error { return do(again) }); err != nil {
 					t.Errorf("when the server answers again: %v", err)
 				}
@@ -128,14 +149,9 @@ func TestAServerThatFallsSilent(t *testing.T) {
 				t.Parallel()
 				s, proxy := open(t)
 				e := once.New(s, once.Config{Settle: time.Second, Timeouts: store.Timeouts{Acquire: 2 * time.Second}})
-				var trigger *faultnet.Trigger
-				err := ends(t, func() error {
-					_, err := once.Do(context.Background(), e, once.Operation{Scope: "s", Key: "k"}, func(ctx context.Context, tx *sql.Tx) (int, error) {
-						err := effect(ctx, tx, "k")
-						trigger = proxy.Arm(faultnet.Withhold(""))
-						return 1, errors.Join(err, returned)
-					})
-					return err
+				trigger, err := inHandler(t, e, func(ctx context.Context, tx *sql.Tx) (*faultnet.Trigger, error) {
+					err := effect(ctx, tx, "k")
+					return proxy.Arm(faultnet.Withhold("")), errors.Join(err, returned)
 				})
 				if err == nil || trigger.Count() == 0 {
 					t.Errorf("%v; asked %d times", err, trigger.Count())
@@ -149,13 +165,8 @@ func TestAServerThatFallsSilent(t *testing.T) {
 			t.Parallel()
 			s, proxy := open(t)
 			e := once.New(s, once.Config{Timeouts: store.Timeouts{Acquire: 2 * time.Second, Statement: time.Second}})
-			var trigger *faultnet.Trigger
-			err := ends(t, func() error {
-				_, err := once.Do(context.Background(), e, once.Operation{Scope: "s", Key: "k"}, func(ctx context.Context, tx *sql.Tx) (int, error) {
-					trigger = proxy.Arm(faultnet.Withhold(""))
-					return 1, effect(ctx, tx, "k")
-				})
-				return err
+			trigger, err := inHandler(t, e, func(ctx context.Context, tx *sql.Tx) (*faultnet.Trigger, error) {
+				return proxy.Arm(faultnet.Withhold("")), effect(ctx, tx, "k")
 			})
 			if once.CodeOf(err) != once.CodeUnavailable || once.EffectOf(err) != once.EffectNotApplied || trigger.Count() == 0 {
 				t.Errorf("%v; asked %d times", err, trigger.Count())
@@ -180,11 +191,17 @@ func TestAServerThatFallsSilent(t *testing.T) {
 					t.Parallel()
 					s, proxy := open(t)
 					trigger := proxy.Arm(faultnet.Withhold(pattern))
-					err := ends(t, func() error {
-						ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-						defer cancel()
-						return call(ctx, s)
-					})
+					var err error
+					for limit := time.Second; limit < time.Minute; limit *= 4 { // a machine may be slow without a fault
+						err = ends(t, func() error {
+							ctx, cancel := context.WithTimeout(context.Background(), limit)
+							defer cancel()
+							return call(ctx, s)
+						})
+						if err == nil || trigger.Count() > 0 {
+							break
+						}
+					}
 					if (err == nil) != (trigger.Count() == 0) {
 						t.Errorf("%v; asked %d times", err, trigger.Count())
 					}

@@ -37,7 +37,7 @@ func spelled(db *sql.DB, statement string) string {
 		return statement
 	}
 	return strings.NewReplacer("$1", "?", " key ", " `key` ", " deferrable initially deferred", "", // InnoDB checks at once
-		"with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c", "select sleep(1)").Replace(statement)
+		"with recursive c(n) as (select 1 union all select n + 1 from c) select count(*) from c", "select sleep(5)").Replace(statement)
 }
 
 // source is a database to open.
@@ -50,7 +50,7 @@ func newSource(tb testing.TB, kind string) source {
 	tb.Helper()
 	d := harness.New(tb, kind)
 	if d.Driver() == "sqlite" {
-		d.DSN = "file:" + filepath.Join(tb.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"
+		d.DSN = "file:" + filepath.Join(tb.TempDir(), "test.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(60000)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)"
 	}
 	return source{d.Driver(), d.DSN, sqlstore.Config{GroupCommit: kind == harness.Group}}
 }
@@ -266,7 +266,7 @@ func TestHandlersThatMisbehave(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				ctx := context.Background()
-				op := once.Operation{Scope: "misbehave", Key: c.name, Wait: 10 * time.Second} // a server may take its time to notice a lost connection
+				op := once.Operation{Scope: "misbehave", Key: c.name, Wait: time.Minute} // a server may take its time to notice a lost connection
 				do := func(run func(context.Context, *sql.Tx, string) error) error {
 					_, err := once.Do(ctx, e, op, func(ctx context.Context, tx *sql.Tx) (int, error) {
 						if err := insert(ctx, tx, op.Key); err != nil {
@@ -341,7 +341,7 @@ func TestOneConnectionIsEnough(t *testing.T) {
 	testenv.Both(t)
 	on(t, func(t *testing.T, db *sql.DB, s *sqlstore.Store) {
 		db.SetMaxOpenConns(1)
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		e := once.New(s, once.Config{})
 		declined := &once.Failure{Code: "declined"}
@@ -365,7 +365,7 @@ func TestOneConnectionIsEnough(t *testing.T) {
 // a replay does not wait for it at all.
 func TestSQLiteWaitsNoLongerThanItsCaller(t *testing.T) {
 	src := newSource(t, harness.SQLite)
-	src.dsn = strings.Replace(src.dsn, "busy_timeout(5000)", "busy_timeout(600000)", 1) // a failure hangs
+	src.dsn = strings.Replace(src.dsn, "busy_timeout(60000)", "busy_timeout(600000)", 1) // a failure hangs
 	ctx := context.Background()
 	db, err := sqlstore.Open(src.driver, src.dsn)
 	if err != nil {

@@ -23,7 +23,7 @@ func TestTakeIsOneTransaction(t *testing.T) {
 		if kind != harness.Postgres { // what waits for a lock fails soon
 			d.DSN += "&innodb_lock_wait_timeout=1"
 		}
-		s, _ := harness.OpenDialed(t, d, wire.DialContext)
+		s, db := harness.OpenDialed(t, d, wire.DialContext)
 		_, other := harness.OpenSQL(t, d)
 		const many = 16
 		var ids []store.ID
@@ -34,6 +34,7 @@ func TestTakeIsOneTransaction(t *testing.T) {
 		}
 		take := func(ids, want []store.ID) (trips int64) {
 			t.Helper()
+			harness.Must(t, db.PingContext(t.Context())) // pgx asks a connection that was not used for a second whether it is there
 			before := wire.Counts().RoundTrips
 			entries, err := s.Take(t.Context(), ids, []byte("taker"), time.Minute, store.Statement{SQL: "select t.scope from taken t"})
 			harness.Must(t, err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oncelib/once"
 	"github.com/oncelib/once/integration/harness"
@@ -126,7 +127,7 @@ func TestResultsTooLargeForInnoDB(t *testing.T) {
 					continue // prepared, it is sent in pieces
 				}
 				runs = 0
-				op := once.Operation{Scope: "large", Key: name + flow}
+				op := once.Operation{Scope: "large", Key: name + flow, Wait: time.Minute} // until the server has seen the end of a connection
 				if err := final(ask(op)); err != nil {
 					t.Errorf("%s, %s: %.500v", name, flow, err)
 				}
@@ -167,7 +168,7 @@ func TestResultsTooLargeForInnoDB(t *testing.T) {
 		limit := func(n int) { run(t, admin, fmt.Sprintf("set global max_allowed_packet = %d", n)) }
 		do := func(db *sql.DB, e *once.Engine[*sql.Tx], key string, size int) error {
 			db.SetMaxIdleConns(0) // sessions keep the limit that they began with
-			_, err := once.Do(ctx, e, once.Operation{Scope: "large", Key: key}, func(context.Context, *sql.Tx) (string, error) { return strings.Repeat("x", size), nil })
+			_, err := once.Do(ctx, e, once.Operation{Scope: "large", Key: key, Wait: time.Minute}, func(context.Context, *sql.Tx) (string, error) { return strings.Repeat("x", size), nil })
 			return err
 		}
 		limit(32 << 20)
