@@ -243,7 +243,7 @@ func TestAMQPSilentQueue(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	r, _ := realRabbitMQ(t)
-	conn, err := amqpbroker.Dial(r.URL(), amqp.Config{Heartbeat: time.Second})
+	conn, err := amqpbroker.Dial(r.URL(), amqp.Config{Heartbeat: 2 * time.Second}) // shorter, and a pause of this process would end the connection
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestAMQPSilentQueue(t *testing.T) {
 		select {
 		case errs = <-silent:
 			for _, err := range errs {
-				if !outbox.IsUnavailable(err) || !strings.Contains(err.Error(), "the server has not confirmed a message for the queue payouts: the server has sent nothing for 6s. Try: rabbitmq-queues quorum_status") {
+				if !outbox.IsUnavailable(err) || !strings.Contains(err.Error(), "the server has not confirmed a message for the queue payouts: the server has sent nothing for 12s. Try: rabbitmq-queues quorum_status") {
 					t.Errorf("silence: %v", err)
 				}
 			}

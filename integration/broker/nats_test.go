@@ -330,7 +330,7 @@ func TestNATSReusedID(t *testing.T) {
 // TestNATSEnsureStream: a stream is created as the promise needs it. One that exists, or is asked for, with settings that endanger the promise is refused, and not changed.
 func TestNATSEnsureStream(t *testing.T) {
 	nc := embedded(t)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

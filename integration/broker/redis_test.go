@@ -33,12 +33,18 @@ func realRedis(t *testing.T, config testenv.RedisConfig) (*testenv.Redis, *redis
 	if err != nil {
 		t.Fatal(err)
 	}
+	return server, clientOf(t, server)
+}
+
+// clientOf returns a client of a server that ends with the test.
+func clientOf(t *testing.T, server *testenv.Redis) *redis.Client {
+	t.Helper()
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return server, redisClient(t, server.Addr())
+	return redisClient(t, server.Addr())
 }
 
 func redisClient(t *testing.T, address string, change ...func(*redis.Options)) *redis.Client {
@@ -256,14 +262,22 @@ func TestRedisRefusals(t *testing.T) {
 // clusterNode starts a server of a cluster, which has no slots yet and knows no others. They talk over bus.
 func clusterNode(t *testing.T) (server *testenv.Redis, rdb *redis.Client, bus int) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	testenv.Need(t, "redis-server")
+	for tries := 1; ; tries++ {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bus = l.Addr().(*net.TCPAddr).Port
+		_ = l.Close()
+		server, err = testenv.StartRedis(t.Context(), testenv.RedisConfig{Lines: fmt.Sprintf("cluster-enabled yes\ncluster-require-full-coverage no\ncluster-port %d\n", bus)})
+		switch {
+		case err == nil:
+			return server, clientOf(t, server), bus
+		case tries == 5 || !strings.Contains(err.Error(), "Address already in use"): // otherwise another process has taken the port
+			t.Fatal(err)
+		}
 	}
-	bus = l.Addr().(*net.TCPAddr).Port
-	_ = l.Close()
-	server, rdb = realRedis(t, testenv.RedisConfig{Lines: fmt.Sprintf("cluster-enabled yes\ncluster-require-full-coverage no\ncluster-port %d\n", bus)})
-	return server, rdb, bus
 }
 
 // TestRedisMoved: a server of a cluster that does not have the stream.

@@ -113,8 +113,8 @@ func TestClockKeeps(t *testing.T) {
 			harness.Until(t, func() error { return even(11, running...) })
 			before := rows(t, db)
 			for _, ahead := range steps {
-				from := []int{gates[0].statements(), gates[1].statements()}
 				must(t, s.SetClock(ahead))
+				from := []int{gates[0].statements(), gates[1].statements()}
 				harness.Until(t, func() error {
 					for i, g := range gates {
 						if n := g.statements() - from[i]; n < 4 {

@@ -77,6 +77,9 @@ func TestProcessesKilledStoppedAndDrained(t *testing.T) {
 		children[0].Kill()
 		working(1, 2)
 		children[1].Signal(syscall.SIGUSR1)
+		if !children[1].UntilStopped(t) {
+			t.Fatal("a process that is told to stop has ended")
+		}
 		working(2)
 		children[1].Signal(syscall.SIGCONT)
 		said := <-children[1].Lines()

@@ -93,18 +93,31 @@ func TestDifferentTTLs(t *testing.T) {
 		const long = 8 * ttl
 		short, slow := &gate{Database: db}, &gate{Database: db}
 		nodes := []*node{start(t, short, hold.Config{Node: "short"}), start(t, slow, hold.Config{Node: "long", TTL: long})}
-		harness.Until(t, func() error { return even(11, nodes...) })
-		before := rows(t, db)
-		looked, renewed := short.statements(), slow.statements()
-		harness.Until(t, func() error { // many looks of the one, and some renewals of the other
-			if a, b := short.statements()-looked, slow.statements()-renewed; a < 60 || b < 9 {
-				return fmt.Errorf("%d and %d statements", a, b)
+		moved := func() (all []row) { // while both live
+			harness.Until(t, func() error { return even(11, nodes...) })
+			before := rows(t, db)
+			looked, renewed := short.statements(), slow.statements()
+			harness.Until(t, func() error { // many looks of the one, and some renewals of the other
+				if a, b := short.statements()-looked, slow.statements()-renewed; a < 60 || b < 9 {
+					return fmt.Errorf("%d and %d statements", a, b)
+				}
+				return nil
+			})
+			for i, p := range rows(t, db) {
+				if p.Part != before[i].Part || p.node != before[i].node {
+					all = append(all, p)
+				}
 			}
-			return nil
-		})
-		for i, p := range rows(t, db) {
-			if p.Part != before[i].Part || p.node != before[i].node {
-				t.Errorf("part %d has moved: %v, before %v", p.Number, p, before[i])
+			return all
+		}
+		// On a busy machine a node can expire although it lives. If nodes took parts from each other, some would move each time.
+		for n := 1; ; n++ {
+			parts := moved()
+			if len(parts) == 0 {
+				break
+			}
+			if n == 10 {
+				t.Fatalf("parts have moved %d times; the last time %v", n, parts)
 			}
 		}
 		slow.cut()

@@ -111,7 +111,7 @@ func TestMovesInOppositeDirections(t *testing.T) {
 		db, _ := harness.OpenSQL(t, harness.Migrated(t, harness.SQLite, sets))
 		dbs[name] = db
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	m := home.Mover{Regions: dbs}
 	at := map[string]string{"acme": "eu", "globex": "us"}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/oncelib/once"
@@ -59,16 +60,14 @@ func TestTwoRegionsHaveOneEffectInTheInbox(t *testing.T) {
 	}
 	for name, box := range boxes { // the regions see each other, and the consumer, again
 		ctx, cancel := context.WithCancel(t.Context())
-		left := 2
+		var left atomic.Int64 // messages without a key are delivered at the same time
+		left.Store(2)
 		relay := box.Relay(outbox.PublisherFunc(func(ctx context.Context, messages []message.Message) (errs []error) {
 			for _, m := range messages {
 				_, err := in.Handle(ctx, m, apply)
-				if errs = append(errs, err); err == nil {
-					left--
+				if errs = append(errs, err); err == nil && left.Add(-1) == 0 {
+					cancel()
 				}
-			}
-			if left == 0 {
-				cancel()
 			}
 			return errs
 		}), outbox.RelayConfig{})

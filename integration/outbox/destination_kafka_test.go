@@ -59,11 +59,11 @@ func kafkaPublisher(address string) (outbox.Publisher, func(), error) {
 	return kafkabroker.Publisher(client), client.Close, nil
 }
 
-// refuse refuses a request now and then.
+// refuse refuses the first request, so that relays have met a failure however few requests they make, and others now and then.
 func (k *kafkaLog) refuse(req kmsg.Request) (kmsg.Response, error, bool) {
 	k.cluster.KeepControl()
 	produce, ok := req.(*kmsg.ProduceRequest)
-	if !ok || k.calm.Load() || rand.IntN(20) > 0 {
+	if !ok || k.calm.Load() || k.refused.Load() > 0 && rand.IntN(20) > 0 {
 		return nil, nil, false //nolint:nilnil // false: kfake answers
 	}
 	answer, ok := produce.ResponseKind().(*kmsg.ProduceResponse)

@@ -215,7 +215,7 @@ func start(t *testing.T, r *outbox.Relay) (stop func() error) {
 // waitEmpty waits until nothing is in the outbox.
 func (g *fixture[TX]) waitEmpty(t *testing.T) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(2 * patience); ; {
 		n := g.count(t, "select (select count(*) from once_outbox) + (select count(*) from once_outbox_failed)")
 		if n == 0 {
 			return
