@@ -96,7 +96,7 @@ func TestDoctorStandby(t *testing.T) {
 	testenv.Prove(t)
 	t.Parallel()
 	testenv.Need(t, "postgresql", "pg_basebackup")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	pg, db := startWholesome(t)
 	must := func(err error) {

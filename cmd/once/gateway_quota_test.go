@@ -22,7 +22,7 @@ func TestGatewayQuota(t *testing.T) {
 	fill := func(process string) (forwarded int64) {
 		t.Helper()
 		before := s.effects.Load()
-		for i := range 1_000 {
+		for i := range 100_000 {
 			a := sendKeyed(t, isolated, g.public+"/pay", fmt.Sprint(process, i))
 			if a.status == http.StatusTooManyRequests && strings.Contains(a.body, "RATE_LIMIT.stored_bytes") {
 				return s.effects.Load() - before

@@ -57,7 +57,7 @@ func relayArchives(t *testing.T, url string) {
 		}
 		return n
 	}
-	for end := time.Now().Add(time.Minute); left() > 0; <-time.After(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); left() > 0; <-time.After(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d messages are left", left())
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -81,11 +81,15 @@ func requestFile(t *testing.T) string {
 	return file
 }
 
-// freeAddress is an address for a proxy or a service. Its port is below those that connections get, so that none takes it before it is used.
+// addresses counts the addresses that tests have asked for.
+var addresses atomic.Int64
+
+// freeAddress is an address for a proxy or a service. Its port is below those that connections and the servers of other tests get, so that none takes it before it is used.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for range 100 {
-		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(10000+rand.IntN(10000))))
+		port := 6_000 + (os.Getpid()+int(addresses.Add(1)))%4_000
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err == nil {
 			l.Close()
 			return l.Addr().String()
@@ -333,6 +337,9 @@ func TestCheckOfServices(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer service.db.Close()
+			if !isKept {
+				service.work = 300 * time.Millisecond // in which requests that are sent at the same time meet, also on a busy machine
+			}
 			server := httptest.NewServer(service)
 			defer server.Close()
 			found := check(t, server.URL, server.URL+"/count")

@@ -35,7 +35,7 @@ func (f *forgetful) Work(ctx context.Context, job *river.Job[Welcome]) error {
 func (*forgetful) NextRetry(*river.Job[Welcome]) time.Time { return time.Now() }
 
 func TestOneMail(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	var f *forgetful
 	pool, client, err := newClient(ctx, testenv.NewDatabase(t), func(pool *pgxpool.Pool) workers {

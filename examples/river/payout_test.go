@@ -56,21 +56,27 @@ func (c *losingClaim) Commit(ctx context.Context, ch store.Change) error {
 	return err
 }
 
-// soon is a worker that River tries again at once.
-type soon struct{ *payer }
+// soon is a worker that River tries again at once. Before that, the database is back.
+type soon struct {
+	*payer
 
-func (soon) NextRetry(*river.Job[Payout]) time.Time { return time.Now() }
+	lost *losing
+}
+
+func (s soon) NextRetry(*river.Job[Payout]) time.Time {
+	s.lost.down.Store(false)
+	return time.Now()
+}
 
 // TestAJobIsAnOperation: a job whose COMMIT was applied and not answered fails, and River runs it again: it is paid out once. A second job is a
 // second payout, and a "no" is not tried again.
 func TestAJobIsAnOperation(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	var lost *losing
 	pool, client, err := newClient(ctx, testenv.NewDatabase(t), func(pool *pgxpool.Pool) workers {
 		w := workersOf(pool)
-		lost = &losing{Store: pgxstore.New(pool, pgxstore.Config{})}
-		w.payouts = soon{&payer{engine: once.New[pgx.Tx](lost, once.Config{Settle: 50 * time.Millisecond, Observer: once.Discard})}}
+		lost := &losing{Store: pgxstore.New(pool, pgxstore.Config{})}
+		w.payouts = soon{&payer{engine: once.New[pgx.Tx](lost, once.Config{Settle: 50 * time.Millisecond, Observer: once.Discard})}, lost}
 		return w
 	})
 	if err != nil {
@@ -91,7 +97,6 @@ func TestAJobIsAnOperation(t *testing.T) {
 		for _, want := range kinds {
 			select {
 			case e := <-events:
-				lost.down.Store(false)
 				if job = e.Job; e.Kind != want {
 					t.Fatalf("%s, want %s: %+v", e.Kind, want, job.Errors)
 				}

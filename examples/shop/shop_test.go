@@ -216,10 +216,10 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// freePorts is the first of five free ports.
+// freePorts is the first of five free ports. They are below those that the servers of other tests take.
 func freePorts(t *testing.T) string {
 	t.Helper()
-	for first := 18_000 + 5*(os.Getpid()%1000); first < 32_000; first += 5 {
+	for first := 3_000 + 5*(os.Getpid()%500); first < 6_000; first += 5 {
 		free := 0
 		for i := range 5 {
 			l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first+i)))

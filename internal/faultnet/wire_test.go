@@ -145,8 +145,10 @@ func TestWireUnderHTTP(t *testing.T) {
 		_, _ = io.Copy(io.Discard, response.Body)
 		response.Body.Close()
 	}
-	if counts := wire.Counts(); counts.Conns != 1 || counts.RoundTrips != 3 || counts.Writes != 3 {
-		t.Errorf("three requests on a kept-alive connection: %+v", counts)
+	// Usually all requests use one connection. But if a goroutine of net/http pauses for 50 ms after it has sent a request, the
+	// next request uses a new connection.
+	if counts := wire.Counts(); counts.Conns < 1 || counts.Conns > 3 || counts.RoundTrips != 3 || counts.Writes != 3 {
+		t.Errorf("three requests: %+v", counts)
 	}
 }
 

@@ -109,7 +109,7 @@ func testMariaDBKillKeepsCommittedData(t *testing.T, mysql bool) {
 		count := make(chan int, 1)
 		go func() {
 			for n := 0; ; n++ {
-				if _, err := m.Query(context.Background(), "mysql", fmt.Sprintf("insert into crashed values (%d)", 1000*round+n)); err != nil {
+				if _, err := m.Query(context.Background(), "mysql", fmt.Sprintf("insert into crashed values (%d)", 1_000_000*round+n)); err != nil {
 					count <- n
 					return
 				}
@@ -130,7 +130,7 @@ func testMariaDBKillKeepsCommittedData(t *testing.T, mysql bool) {
 		if m.Pid() == pid || m.Pid() == 0 {
 			t.Errorf("Pid after Restart: %d, was %d", m.Pid(), pid)
 		}
-		if got := asked(t, m, fmt.Sprintf("select count(*) from crashed where n >= %[1]d and n < %[1]d + %[2]d", 1000*round, n)); got != fmt.Sprint(n) {
+		if got := asked(t, m, fmt.Sprintf("select count(*) from crashed where n >= %[1]d and n < %[1]d + %[2]d", 1_000_000*round, n)); got != fmt.Sprint(n) {
 			t.Errorf("%s of %d acknowledged rows survived", got, n)
 		}
 	}

@@ -91,7 +91,7 @@ func runTool(ctx context.Context, who identity, input, path string, args ...stri
 	cmd.Env = cleanEnv()
 	cmd.Dir = "/" // the user of the program may have no access to the caller's directory
 	cmd.Stdin = strings.NewReader(input)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 30 * time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := restrict(cmd, who, syscall.SIGKILL); err != nil {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -66,29 +69,30 @@ func TestProviderRemembersKeysAfterAKill(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 
-	late, impatient := filepath.Join(t.TempDir(), "late"), make(chan struct{})
-	address := providerOf(t, late, true)
-	hurried, cancel := context.WithCancel(ctx)
-	go func() {
-		defer close(impatient)
-		if _, err := askProvider(hurried, address, "/charges", "k", chargeRequest{Order: "o", Number: comesLate}); err == nil {
-			t.Error("a call that is late was answered in time")
+	late := filepath.Join(t.TempDir(), "late")
+	synctest.Test(t, func(t *testing.T) { // its clock waits while the test pauses
+		p, err := OpenProvider(late, true)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}()
-	for len(deeds(t, late)) == 0 { // until it has come
-		<-time.After(time.Millisecond)
-	}
-	cancel()
-	<-impatient
-	if id, err := askProvider(ctx, address, "/void", "k", chargeRequest{Order: "o", Number: comesLate}); err != nil || id != "" {
-		t.Errorf("%q, %v", id, err)
-	}
-	for len(deeds(t, late)) < 3 {
-		<-time.After(time.Millisecond)
-	}
-	if got := strings.Join(deeds(t, late), " "); got != "request void refused" {
-		t.Errorf("%s", got)
-	}
+		asked := func(ctx context.Context, what string) string {
+			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, what, strings.NewReader(fmt.Sprintf(`{"order":"o","number":%d}`, comesLate)))
+			r.Header.Set(keyHeader, "k")
+			p.ServeHTTP(w, r)
+			return w.Body.String()
+		}
+		hurried, cancel := context.WithTimeout(t.Context(), callPatience)
+		defer cancel()
+		go asked(hurried, "/charges")
+		<-hurried.Done() // the client has stopped waiting
+		if got := asked(t.Context(), "/void"); got != "{\"charge\":\"\"}\n" {
+			t.Errorf("%s", got)
+		}
+		<-time.After(lateness)
+		if got := strings.Join(deeds(t, late), " "); got != "request void refused" {
+			t.Errorf("%s", got)
+		}
+	})
 }
 
 // TestProvidersReport: the demo sees what it looks for.

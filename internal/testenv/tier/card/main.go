@@ -224,7 +224,7 @@ func (c *card) start(ctx context.Context, l line, seed int) (counts map[string]i
 		cmd.Env = append(cmd.Env, "ONCE_TORTURE_SEED="+strconv.Itoa(seed))
 	}
 	cmd.Env = append(cmd.Env, l.env...)
-	cmd.WaitDelay = time.Second // a server that the test has started may hold its output
+	cmd.WaitDelay = 10 * time.Second // a server that the test has started may hold its output
 	out, err = cmd.CombinedOutput()
 	counts, e := read(file.Name())
 	if e == nil && err == nil && len(counts) == 0 {

@@ -102,7 +102,7 @@ func (r *runner) start(ctx context.Context, d draw, env []string) ([]byte, error
 	_ = proved.Close()
 	cmd := exec.CommandContext(ctx, binary, "-test.count=1", "-test.timeout=2h", "-test.run=^("+strings.Join(d.names, "|")+")$")
 	cmd.Dir, cmd.Env = d.dir, append(environment(r.sample, proved.Name()), env...)
-	cmd.WaitDelay = time.Second // a server that the test has started may hold its output
+	cmd.WaitDelay = 10 * time.Second // a server that the test has started may hold its output
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return out, err
 	}
