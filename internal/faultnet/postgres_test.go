@@ -20,7 +20,7 @@ func session(t *testing.T, proxy *Proxy, pg *testenv.Postgres, database, sql str
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "-XAtq", "-v", "ON_ERROR_STOP=1", "-f", "-", pg.URLVia(proxy.Addr(), database))
 	cmd.Stdin = strings.NewReader(sql)

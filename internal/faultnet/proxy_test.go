@@ -59,7 +59,7 @@ func dial(tb testing.TB, proxy *Proxy) *net.TCPConn {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { conn.Close() })
@@ -98,7 +98,7 @@ func await(tb testing.TB, what string, signal <-chan struct{}) {
 	tb.Helper()
 	select {
 	case <-signal:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		tb.Fatal("timed out: ", what)
 	}
 }
@@ -184,12 +184,7 @@ func TestSetUpstream(t *testing.T) {
 
 func TestUnreachableUpstream(t *testing.T) {
 	t.Parallel()
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := listen(t, dead.Addr().String())
-	dead.Close()
+	proxy := listen(t, "127.0.0.1:1")
 	expectEnd(t, dial(t, proxy), "")
 	if stats := proxy.Stats(); stats.FailedDials != 1 {
 		t.Errorf("stats = %+v", stats)
