@@ -138,15 +138,14 @@ func TestManyAtOnce(t *testing.T) {
 // TestGarbageFromCallersIsMadeStorable: what callers choose cannot make a row that a database refuses, or
 // fill the memory.
 func TestGarbageFromCallersIsMadeStorable(t *testing.T) {
-	j := new(fakeJournal)
+	var written []attempts.Attempt
+	j := &fakeJournal{write: func(list []attempts.Attempt) error { written = append(written, list...); return nil }}
 	l := newLog(j, Config{Node: strings.Repeat("n", 9999)})
 	e := event(0)
 	e.Scope = "a\x00\xff" + strings.Repeat("ä", 9999)
 	e.Attempt = once.Attempt{RequestID: "\x1b[2J" + strings.Repeat("x", 9999), CorrelationID: "\u0085"}
 	e.Err = state("23505\x00" + strings.Repeat("x", 9999))
 	l.Observe(t.Context(), e)
-	var written []attempts.Attempt
-	j.write = func(list []attempts.Attempt) error { written = append(written, list...); return nil }
 	closed(t, l)
 	if len(written) != 1 {
 		t.Fatal(written)

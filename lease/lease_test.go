@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oncelib/once"
@@ -148,35 +149,38 @@ func TestFailedCall(t *testing.T) {
 		{"a final failure", lease.CallPolicy{}, &once.Failure{Code: "declined"}, "", once.EffectApplied, store.StateDone, "", 1, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := memstore.New()
-			keys := map[string]bool{}
-			calls := 0
-			run := func(ctx context.Context, r *lease.Run) (string, error) {
-				return lease.Call(ctx, r, "charge", func(ctx context.Context, key string) (string, error) {
-					keys[key] = true
-					if calls++; calls == 1 {
-						if tt.policy.DedupedFor == time.Second {
-							<-ctx.Done() // until the service may forget the key
+			synctest.Test(t, func(t *testing.T) { // so that no key is forgotten before its call
+				s := memstore.New()
+				keys := map[string]bool{}
+				calls := 0
+				run := func(ctx context.Context, r *lease.Run) (string, error) {
+					return lease.Call(ctx, r, "charge", func(ctx context.Context, key string) (string, error) {
+						keys[key] = true
+						if calls++; calls == 1 {
+							if tt.policy.DedupedFor == time.Second {
+								<-ctx.Done() // until the service may forget the key
+							}
+							return "", tt.fail
 						}
-						return "", tt.fail
-					}
-					return "paid", nil
-				}, tt.policy)
-			}
-			_, err := once.Do(t.Context(), node(s), op, run)
-			if f := (*once.Failure)(nil); !errors.As(tt.fail, &f) && tt.code != "" {
-				wantOutcome(t, err, tt.code, tt.effect)
-			} else if f != nil && !errors.As(err, &f) {
-				t.Error(err)
-			}
-			wantState(t, s, tt.state)
-			_, err = once.Do(t.Context(), node(s), op, run)
-			if once.CodeOf(err) != tt.second && !errors.As(err, new(*once.Failure)) {
-				t.Errorf("the next caller gets %v", err)
-			}
-			if calls != tt.calls || len(keys) != tt.keys {
-				t.Errorf("%d calls with %d keys, want %d and %d", calls, len(keys), tt.calls, tt.keys)
-			}
+						return "paid", nil
+					}, tt.policy)
+				}
+				_, err := once.Do(t.Context(), node(s), op, run)
+				if f := (*once.Failure)(nil); !errors.As(tt.fail, &f) && tt.code != "" {
+					wantOutcome(t, err, tt.code, tt.effect)
+				} else if f != nil && !errors.As(err, &f) {
+					t.Error(err)
+				}
+				wantState(t, s, tt.state)
+				_, err = once.Do(t.Context(), node(s), op, run)
+				if once.CodeOf(err) != tt.second && !errors.As(err, new(*once.Failure)) {
+					t.Errorf("the next caller gets %v", err)
+				}
+				if calls != tt.calls || len(keys) != tt.keys {
+					t.Errorf("%d calls with %d keys, want %d and %d", calls, len(keys), tt.calls, tt.keys)
+				}
+				pass(time.Hour) // the heartbeats end
+			})
 		})
 	}
 }

@@ -192,7 +192,7 @@ func TestPartsNeverChange(t *testing.T) {
 	var ofTopic, ofTopics [parts]int
 	for i := range 100 * parts {
 		ofTopic[partOf("refunds", fmt.Sprint(i))]++
-		ofTopics[partOf(fmt.Sprint("topic", i), once.NewKey())]++
+		ofTopics[partOf(fmt.Sprint("topic", i), fmt.Sprint("key", i))]++
 	}
 	used := slices.DeleteFunc(ofTopic[:], func(n int) bool { return n == 0 })
 	if least := slices.Min(used); len(used) != queuesOfTopic || least < 25*parts*8/10 {

@@ -61,6 +61,9 @@ func (r *receiver) open(t *testing.T) {
 
 func (r *receiver) receive(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
+	if err != nil { // the request was cut
+		return
+	}
 	headers := func(yield func(name, value string) bool) {
 		for name, values := range req.Header {
 			if !yield(name, values[0]) {
@@ -75,7 +78,7 @@ func (r *receiver) receive(w http.ResponseWriter, req *http.Request) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.failure = errors.Join(r.failure, err, parsed)
+	r.failure = errors.Join(r.failure, parsed)
 	if m.Headers["idempotency-key"] != m.ID {
 		r.failure = fmt.Errorf("Idempotency-Key: %q", m.Headers["idempotency-key"])
 	}
@@ -89,7 +92,7 @@ func (r *receiver) received(t *testing.T) []message.Message {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failure != nil && t.Name() != "TestPublisherKeepsTheContract/ContextEnds" { // requests that are cut have half of a body
+	if r.failure != nil {
 		t.Error(r.failure)
 	}
 	arrived := r.arrived

@@ -57,7 +57,7 @@ func TestDelayIsPrecise(t *testing.T) {
 // once, not once per piece, however long it takes to send them.
 func TestDelayIsPipelined(t *testing.T) {
 	t.Parallel()
-	const delay, pieces = 50 * time.Millisecond, 200
+	const delay, pieces = 50 * time.Millisecond, 400
 	conn := dial(t, listen(t, serve(t, echo), Delay(delay, delay)))
 	begin, sent := time.Now(), make(chan time.Time, 1)
 	go func() {

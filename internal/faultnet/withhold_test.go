@@ -27,7 +27,9 @@ func TestWithholdHidesAllAnswers(t *testing.T) {
 			expect(t, conn, "a\n")
 			send(t, conn, "BEG")
 			send(t, conn, "IN\nb\n")
-			await(t, "the fault", trigger.Fired())
+			for end := time.Now().Add(time.Minute); trigger.Count() <= int64(i) && time.Now().Before(end); {
+				<-time.After(time.Millisecond)
+			}
 			_ = conn.SetReadDeadline(time.Now().Add(30 * time.Millisecond))
 			if n, err := conn.Read(make([]byte, 10)); !errors.Is(err, os.ErrDeadlineExceeded) && n > len("BEG") {
 				t.Fatalf("the client got %d bytes, %v", n, err)

@@ -59,7 +59,7 @@ func (e ends) RoundTrip(r *http.Request) (*http.Response, error) {
 // settled polls until there are no more goroutines and descriptors than before.
 func settled(t *testing.T, goroutines, files int) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		g, f := runtime.NumGoroutine(), descriptors()
 		if g <= goroutines && f <= files {

@@ -44,13 +44,18 @@ type client struct {
 	*http.Client
 
 	base *http.Transport
-	sent atomic.Int32 // number of requests to base
+	sent atomic.Int32  // number of requests to base
+	back chan struct{} // if it is not nil, RoundTrip sends to it after each answer of base
 }
 
 // RoundTrip implements [http.RoundTripper]. The candidate sends its attempts with RoundTrip, which counts the attempts.
 func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.sent.Add(1)
-	return c.base.RoundTrip(r)
+	resp, err := c.base.RoundTrip(r)
+	if c.back != nil {
+		c.back <- struct{}{}
+	}
+	return resp, err
 }
 
 // CloseIdleConnections closes the idle connections of the base, because a candidate may call this method of its base.

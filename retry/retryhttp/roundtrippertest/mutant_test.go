@@ -62,7 +62,7 @@ func (e eager) on(base http.RoundTripper) http.RoundTripper {
 				resp.Body.Close()
 			}
 			if e.deaf {
-				wait = min(wait, 3*time.Second)
+				wait = min(wait, 5*time.Second)
 				r = r.WithContext(context.WithoutCancel(r.Context()))
 			}
 			select {
