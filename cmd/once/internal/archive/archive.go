@@ -46,7 +46,7 @@ KEY:
   once_outbox_sent      the ID of a delivered message; --scope is the topic of the message
   once_receipt          the operation of a receipt
   once_webhook_event    the ID of an event (msg_...)
-  once_webhook_attempt  the number that the row of an event has in its column id
+  once_webhook_attempt  the number of an event: the column id of the row of the event
 
 The command prints the columns as the database stored them: bytes in base64, and encrypted columns still
 encrypted. Bodies and headers are printed only with --payload.`,
@@ -102,7 +102,7 @@ type show struct {
 
 func (c *show) Flags(set *pflag.FlagSet) {
 	set.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
-	set.StringVar(&c.table, "table", "", "search the rows of this `TABLE` instead of operations, such as once_receipt")
+	set.StringVar(&c.table, "table", "", "the `TABLE` to search instead of the operations, such as once_receipt")
 	set.BoolVar(&c.payload, "payload", false, "with --table: also print bodies and headers")
 	c.output.Flag(set)
 }

@@ -30,7 +30,7 @@ language. The pages show the health of the database, each operation with its tim
 messages for which inboxes wait, dead letters by cause, sagas, webhooks, and the audit.
 
 Without --act the pages only read the database. With --act you can also change data on the pages, for example redrive a
-dead letter or skip a message; for each change you give a reason, and the audit records the reason. The page Help lists
+dead letter or skip a message. For each change you give a reason, and the audit records the reason. The page Help lists
 these changes. With --act the printed address contains a token, so that only the operator who starts the command can
 make changes.
 

@@ -97,7 +97,7 @@ func (c *charge) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	var completes sync.WaitGroup
 	completes.Go(func() {
 		if err := node.Complete(ctx); err != nil {
-			log.Error("the service no longer continues the operations of dead processes, because the completer has ended", "error", err)
+			log.Error("the completer, which continues the operations of dead processes, has ended", "error", err)
 		}
 	})
 	defer completes.Wait()

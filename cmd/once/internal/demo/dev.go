@@ -85,7 +85,7 @@ func (c *dev) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	defer own.Close()
 	s, ok := own.Store.(operate.DB[*sql.Tx])
 	if !ok {
-		return fmt.Errorf("%T has no transactions of SQLite", own.Store)
+		return fmt.Errorf("the store %T has no SQLite transactions", own.Store)
 	}
 	attempts := attemptlog.New(s, attemptlog.Config{Interval: time.Second})
 	defer func() { err = errors.Join(err, attempts.Close(context.WithoutCancel(ctx))) }()

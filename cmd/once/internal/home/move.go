@@ -33,9 +33,10 @@ During the move, requests of the tenant get a response with status 503, and clie
 key. If a move is killed, the tenant has one owner, or no owner. Without an owner, requests of the tenant still get
 the status 503. To complete the move, run the same command again.
 
-The command runs the program of --rows without arguments. The environment of the program has ONCE_TENANT, ONCE_FROM
-and ONCE_TO (regions), ONCE_FROM_DB and ONCE_TO_DB (URLs), and ONCE_EPOCH. The program must be repeatable, because the
-command runs it again after a move that was killed. The transactions of the program should begin with
+The command runs the program of --rows without arguments. The environment of the program has ONCE_TENANT, ONCE_FROM and
+ONCE_TO (regions), ONCE_FROM_DB and ONCE_TO_DB (URLs), and ONCE_EPOCH. A second run of the program must do no harm,
+because the command runs the program again after a move that was killed. The transactions of the program should begin
+with
 
   select 1 from once_home where tenant = 'TENANT' and epoch = EPOCH and not owned for update
 

@@ -57,7 +57,7 @@ func (c *sweep) Flags(fs *pflag.FlagSet) {
 
 func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if c.batch < 0 || c.rate <= 0 || c.every < 0 {
-		return cli.Usage("--rate must be greater than zero, --batch and --every must not be negative", "once sweep --help")
+		return cli.Usage("--rate must be greater than zero, and --batch and --every must not be negative", "once sweep --help")
 	}
 	db, err := cli.OpenDatabase(ctx, c.db, false)
 	if err != nil {
