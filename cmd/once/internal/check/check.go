@@ -32,9 +32,9 @@ ends in .http. The request takes effect about twenty times.
   once check -- curl http://localhost:8080/charges -H 'Authorization: Bearer acme' --json '{"amount":5000}'
 
 An effect is a change that a request makes, such as a new charge. Without --effects the command compares the responses
-of the API to find out whether two requests had one effect or two. This comparison works only if the API responds
-differently to two different keys. With --effects the command counts the effects. The value of --effects is a URL, or !
-and a shell command. The URL or the shell command must return one number, the number of effects.
+of the API to find out whether two requests had one effect or two. The comparison of responses works only if the API
+responds differently to two different keys. With --effects the command counts the effects. The value of --effects is a
+URL, or ! and a shell command. The URL or the shell command must return one number, the number of effects.
 
   once check --effects '!psql -Atc "select count(*) from charge"' charge.http
 

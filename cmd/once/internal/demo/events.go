@@ -33,10 +33,10 @@ are allowed, and the demo counts them. In its duplicate window, NATS discards re
 shortest duplicate window that NATS permits.
 
 The demo delivers events to the receiver as a bad network does: some events twice, some before the preceding event, and
-at the end an old event again. On purpose, the receiver cannot book one of the events. This event becomes a dead letter,
-which blocks only the later events of its charge. Then the demo repairs the receiver and redrives the dead letter
-(delivers it again). At the end the demo compares the bookings of the receiver with the charges and refunds: every event
-must be booked exactly once, and the events of each charge in the right order.
+at the end an old event again. On purpose, the receiver cannot book one of the events. The event that the receiver
+cannot book becomes a dead letter, which blocks only the later events of its charge. Then the demo repairs the receiver
+and redrives the dead letter (delivers it again). At the end the demo compares the bookings of the receiver with the
+charges and refunds: every event must be booked exactly once, and the events of each charge in the right order.
 
 The exit code is 0 only if both comparisons find no difference. With --log the demo writes two files. inbox.csv has a
 line for each booking ("ok"), and for each delivery that the inbox discarded because the event was already booked
@@ -155,7 +155,7 @@ func (c *events) print(w io.Writer, r killstorm.EventsReport, src database) erro
 	f.row(r.Events, fmt.Sprintf("events of %d keys", r.Keys))
 	f.head("delivered")
 	f.row(r.Deliveries, "messages delivered")
-	f.row(r.DuplicateDeliveries, "of these messages were repetitions; a consumer recognises a repetition by its number")
+	f.row(r.DuplicateDeliveries, "of the messages were repetitions; a consumer recognises a repetition by its number")
 	f.row(r.Lost, "events lost")
 	f.row(r.OutOfOrder, "events in the wrong order within their key")
 	f.row(r.Phantoms, "events of transactions that were not committed")

@@ -36,8 +36,8 @@ the request.
 
 GET /openapi.json describes, without authentication, how the service handles idempotency keys. The command prints a
 second address, at which GET /metrics returns the metrics that docs/observability.md lists. With --otlp the service also
-sends these metrics, and a span for each operation, to a collector by OTLP/HTTP. The traceparent of the caller is
-the parent of the span.
+sends its metrics, and a span for each operation, to a collector by OTLP/HTTP. The traceparent of the caller is the
+parent of the span.
 
 The command also runs a second service, a warehouse with a separate SQLite file. The warehouse sends a parcel for each
 charge. The warehouse uses a saga, a retry client, an outbox, an inbox and webhooks. So after one charge, each panel of

@@ -50,9 +50,9 @@ an inbox of this database. The doctor checks the settings of the consumer, and l
 missed.
 
 Use --after-restore 2026-11-27T06:00:00Z if the database was restored from a backup of that time, and other services,
-brokers and clients were not restored. The doctor then makes only one check: it looks for the rows that an operator must
-compare with the other services. The doctor prints the number of these rows, some examples, and the next steps of the
-operator. Run the doctor with --after-restore before the service starts. See docs/restore.md.`,
+brokers and clients were not restored. With --after-restore the doctor makes only one check: it looks for the rows that
+an operator must compare with the other services. The doctor prints the number of rows to compare, some examples, and
+the next steps of the operator. Run the doctor with --after-restore before the service starts. See docs/restore.md.`,
 	Make: func() cli.Runner { return new(command) },
 }
 

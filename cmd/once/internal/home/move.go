@@ -40,7 +40,7 @@ with
 
   select 1 from once_home where tenant = 'TENANT' and epoch = EPOCH and not owned for update
 
-in the database of ONCE_TO. If this statement returns no row, a later run has taken over the move, and the program
+in the database of ONCE_TO. If the select statement returns no row, a later run has taken over the move, and the program
 should stop. (For SQLite, leave out "for update".)`,
 	Make: func() cli.Runner { return new(move) },
 }

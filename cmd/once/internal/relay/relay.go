@@ -52,7 +52,7 @@ The destinations of --to:
                                ?exchange=NAME, the routing key; amqps:// for TLS
 
 The released binaries and the container image (the build of cmd/once/full/once) support NATS, Kafka and RabbitMQ. The
-small build in cmd/once does not support these three brokers.
+small build in cmd/once does not support NATS, Kafka and RabbitMQ.
 
 A message that the relay gives up becomes a dead letter ("once deadletter list"), if the database has the tables for
 dead letters. If you need a destination or a setting that this command does not have, run outbox.Relay in your own
