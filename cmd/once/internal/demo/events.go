@@ -38,9 +38,9 @@ cannot book becomes a dead letter, which blocks only the later events of its cha
 and redrives the dead letter (delivers it again). At the end the demo compares the bookings of the receiver with the
 charges and refunds: every event must be booked exactly once, and the events of each charge in the right order.
 
-The exit code is 0 only if both comparisons find no difference. With --log the demo writes two files. inbox.csv has a
-line for each booking ("ok"), and for each delivery that the inbox discarded because the event was already booked
-("replayed"). receiver.log is the log of the receiver, as JSON.`,
+The exit code is 0 only if the demo finds no difference in the stream and no difference in the bookings. With --log the
+demo writes two files. inbox.csv has a line for each booking ("ok"), and for each delivery that the inbox discarded
+because the event was already booked ("replayed"). receiver.log is the log of the receiver, as JSON.`,
 	Make: func() cli.Runner { return new(events) },
 }
 
@@ -164,7 +164,7 @@ func (c *events) print(w io.Writer, r killstorm.EventsReport, src database) erro
 	f.row(r.DuplicatesDiscarded, "deliveries discarded, because their events were booked before")
 	f.row(r.Parked, "events parked until the preceding event arrived")
 	f.row(r.StaleIgnored, "old versions of events were ignored")
-	f.row(r.DeadLettered, "dead letters, which the receiver could not book; "+words.Count(r.Behind, "later event")+" of the same keys waited")
+	f.row(r.DeadLettered, "dead letters: the receiver could not book the events; "+words.Count(r.Behind, "later event")+" of the same keys waited")
 	f.row(r.Redriven, "dead letters were applied after the repair of the receiver")
 	if err := f.verdict(r.OK, "every committed event has arrived, and is booked exactly once, in the right order within its key.", r.Reasons); err != nil {
 		return err

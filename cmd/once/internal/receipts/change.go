@@ -23,8 +23,8 @@ with an operation of a gateway; a tombstone is a record that makes the service r
 request with its key arrives later, the operation is executed again. If the gateway has the setting "store: receipt",
 the gateway remembers a key only as long as its receipt exists.
 
-With --archive the command writes the rows to files before it deletes them. Only this sweeper may use the directory
-DIR: see "once archive".
+With --archive the command writes the rows to files before it deletes them. No other sweeper may use the directory DIR:
+see "once archive".
 
 Without --yes nothing is deleted.`,
 	Make: func() cli.Runner { return new(sweep) },
