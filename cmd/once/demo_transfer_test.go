@@ -64,7 +64,7 @@ func TestDemoTransferSummary(t *testing.T) {
 			t.Errorf("no %q in %s", want, o.stdout)
 		}
 	}
-	if regexp.MustCompile(` 0 +of these deposits arrived later`).MatchString(o.stdout) || !strings.Contains(o.stderr, "48/48 transfers") {
+	if regexp.MustCompile(` 0 +deposits arrived after the request to undo`).MatchString(o.stdout) || !strings.Contains(o.stderr, "48/48 transfers") {
 		t.Errorf("%s%s", o.stdout, o.stderr)
 	}
 }

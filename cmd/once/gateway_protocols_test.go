@@ -81,7 +81,7 @@ POST /mail  anyone     postgres://ada:xxxxx@db/app  stop
 `,
 		"  principal: {header: X-Tenant, trusted_from: [10.0.0.0/8, '::1']}\n  store: receipt\n": `
 upstream  http://127.0.0.1:1
-store     none: the gateway uses only the receipts
+store     none: the gateway uses only the receipts of the service
 routes    2
 
 ROUTE       PRINCIPAL                          RECEIPT                      ON_UNKNOWN

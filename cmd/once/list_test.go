@@ -109,7 +109,7 @@ func TestEmptyListsSayWhatTheyAre(t *testing.T) {
 func TestOrdinaryOperationIsInNoList(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.NewDatabase(t))
-	const means = "The state running means that the operation has a lease. The list shows an operation without a lease only after the commit of this operation.\n"
+	const means = "The state running means that the operation has a lease. An operation without a lease is in the list only after the commit of this operation.\n"
 	list := func(state string) output { return run(t, "keys", "list", "--state", state, "--db", db.url).want(t, 0) }
 	_, err := once.Do(t.Context(), once.New(db.Store, once.Config{}), once.Operation{Scope: "s", Key: "k"}, func(context.Context, *sql.Tx) (string, error) {
 		if o := list("running"); o.stdout != "" || o.stderr != "There are no operations that match the flags. "+means {
@@ -288,7 +288,7 @@ request      not captured
 		if err := attempts.New(db.Store).Write(t.Context(), []attempts.Attempt{hole}); err != nil {
 			t.Fatal(err)
 		}
-		if got := show(0, "k"); !strings.Contains(got, "has dropped 95 attempts at this key or at other keys") {
+		if got := show(0, "k"); !strings.Contains(got, "has dropped 95 attempts of this key or of other keys") {
 			t.Errorf("%s", got)
 		}
 		if _, err := db.ExecContext(t.Context(), "drop table once_attempt"); err != nil {

@@ -115,7 +115,7 @@ func TestOutboxCommands(t *testing.T) {
 		says(0, "blocked, paused", "show", messageID(2))
 
 		says(0, "the command has changed nothing", "forget", "--topic", "refunds", "--key", "acct_1", "--reason", "asked")
-		says(1, "2 messages wait for delivery, so the payload stays", "forget", "--topic", "refunds", "--key", "acct_1", "--reason", "asked", "--yes")
+		says(1, "2 messages wait for delivery, so the command has not erased the payloads of waiting messages", "forget", "--topic", "refunds", "--key", "acct_1", "--reason", "asked", "--yes")
 		says(0, "0 delivered messages of the key acct_9", "forget", "--topic", "refunds", "--key", "acct_9", "--reason", "asked", "--yes")
 		says(2, "--key is missing", "forget", "--topic", "refunds", "--reason", "asked")
 		var audited int

@@ -152,7 +152,7 @@ func TestKeysResolve(t *testing.T) {
 			t.Errorf("%s", o.stdout)
 		}
 		o = run(t, "keys", "show", "on", "--db", url).want(t, 0)
-		if !strings.Contains(o.stdout, "phases       reserve: done\n             charge: done: an operator has entered its result\n             mail: done\n") {
+		if !strings.Contains(o.stdout, "phases       reserve: done\n             charge: done: an operator has entered the result of the phase\n             mail: done\n") {
 			t.Errorf("%s", o.stdout)
 		}
 		w.mails = false

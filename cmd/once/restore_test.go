@@ -56,7 +56,7 @@ func TestAfterARestore(t *testing.T) {
 			t.Fatal(err)
 		}
 		number := regexp.MustCompile(`after (\d+)`).FindStringSubmatch(says(0, "renumbered: the numbers of all keys continue after ", append(renumber, "--yes")...))[1]
-		says(0, "the last renumbering continued after "+number, renumber...)
+		says(0, "after the last renumbering, the numbers continued after "+number, renumber...)
 		examined(t, url, "--after-restore", moment)["restore_numbers"].want(t, "afterwards", okay, number)
 
 		follow := []string{"inbox", "renumber", "--consumer", "billing", "--source", "/shop", "--reason", "restored", "--by", "ada"}

@@ -234,7 +234,7 @@ func TestServeKeepsNoSecretKey(t *testing.T) {
 func TestServeWait(t *testing.T) {
 	t.Parallel()
 	help := run(t, "demo", "serve", "--help").want(t, 0).stdout
-	if !strings.Contains(help, "such as 2s (default 0s; with --dialect stripe-v1 5s)\n") {
+	if !strings.Contains(help, "such as 2s (default: 0s, or 5s with --dialect stripe-v1)\n") {
 		t.Errorf("%s", help)
 	}
 	for _, c := range []struct {

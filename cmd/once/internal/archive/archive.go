@@ -36,9 +36,9 @@ exit code is 1 if a segment is damaged or missing.`,
 	}
 	showEntry = cli.Entry{
 		Name: "archive show", Args: "DIR KEY", Brief: "print the rows of an archive for an idempotency key, a message or a receipt",
-		Help: `Prints the operations of the archive whose key is KEY, in the same form as "once keys show". If a client
-used KEY again after KEY had expired, the archive can have several operations with KEY. The command then prints all
-these operations. The exit code is 3 if the archive has no row for KEY.
+		Help: `Prints the operations of the archive whose key is KEY, in the same form as "once keys show". If a client used KEY again
+after KEY had expired, the archive can have several operations with KEY. The command prints all operations with KEY. The
+exit code is 3 if the archive has no row for KEY.
 
 With --table, the command searches the rows of the given table instead of operations. The table decides the meaning of
 KEY:
@@ -46,7 +46,7 @@ KEY:
   once_outbox_sent      the ID of a delivered message; --scope is the topic of the message
   once_receipt          the operation of a receipt
   once_webhook_event    the ID of an event (msg_...)
-  once_webhook_attempt  the number that the row of an event has in its column id
+  once_webhook_attempt  the number of an event: the column id of the row of the event
 
 The command prints the columns as the database stored them: bytes in base64, and encrypted columns still
 encrypted. Bodies and headers are printed only with --payload.`,
@@ -54,10 +54,10 @@ encrypted. Bodies and headers are printed only with --payload.`,
 	}
 	restoreEntry = cli.Entry{
 		Name: "archive restore", Args: "DIR FILE", Brief: "write the operations of an archive into a new SQLite file",
-		Help: `Writes the operations of the archive into a new SQLite file. You can read this file with "once keys show"
-and with queries of your own. The operations in the file are expired, so no service answers a retry from the file. The
-command reads only the archive, and writes only to the new file. If a key was used again after the
-key had expired, the file has only the last operation with this key.`,
+		Help: `Writes the operations of the archive into a new SQLite file. You can read the new file with "once keys show" and with
+queries of your own. The operations in the file are expired, so no service answers a retry from the file. The command
+reads only the archive, and writes only to the new file. If a key was used again after the key had expired, the file has
+only the last operation with this key.`,
 		Make: func() cli.Runner { return new(restore) },
 	}
 )
@@ -102,7 +102,7 @@ type show struct {
 
 func (c *show) Flags(set *pflag.FlagSet) {
 	set.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
-	set.StringVar(&c.table, "table", "", "search the rows of this `TABLE` instead of operations, such as once_receipt")
+	set.StringVar(&c.table, "table", "", "the `TABLE` to search instead of the operations, such as once_receipt")
 	set.BoolVar(&c.payload, "payload", false, "with --table: also print bodies and headers")
 	c.output.Flag(set)
 }

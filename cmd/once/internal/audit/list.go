@@ -19,7 +19,9 @@ var Noun = cli.Noun{Name: "audit", Brief: "the record of the changes and reads o
 
 var listEntry = cli.Entry{
 	Name: "audit list", Brief: "list the operators who have changed, erased or read operations",
-	Help: `Lists the changes of operators in this database, the newest change first. With --reads the list also shows the operators who have read operations with "once keys list", "once keys show", "once keys export" or the console. The command prints keys as hashes. To see the actions of operators on one key, run "once keys show KEY".`,
+	Help: `Lists the changes of operators in this database, the newest change first. With --reads the list also shows the operators
+who have read operations with "once keys list", "once keys show", "once keys export" or the console. The command prints
+keys as hashes. To see the actions of operators on one key, run "once keys show KEY".`,
 	Make: func() cli.Runner { return new(list) },
 }
 

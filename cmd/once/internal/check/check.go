@@ -31,10 +31,10 @@ ends in .http. The request takes effect about twenty times.
 
   once check -- curl http://localhost:8080/charges -H 'Authorization: Bearer acme' --json '{"amount":5000}'
 
-An effect is what a request changes, such as a new charge. Without --effects the command compares the responses of the
-API to find out whether two requests had one effect or two. This comparison works only if the API responds differently
-to two different keys. With --effects the command counts the effects. The value of --effects is a URL, or ! and a
-shell command. The URL or the shell command must return one number, the number of effects.
+An effect is a change that a request makes, such as a new charge. Without --effects the command compares the responses
+of the API to find out whether two requests had one effect or two. The comparison of responses works only if the API
+responds differently to two different keys. With --effects the command counts the effects. The value of --effects is a
+URL, or ! and a shell command. The URL or the shell command must return one number, the number of effects.
 
   once check --effects '!psql -Atc "select count(*) from charge"' charge.http
 
@@ -61,7 +61,7 @@ func (c *check) Flags(fs *pflag.FlagSet) {
 	c.as = http.Header{}
 	fs.StringVar(&c.preset, "preset", probe.Presets[0].Name, "the `NAME` of the format in which the API expects keys: "+strings.Join(probe.Names(), " or "))
 	fs.StringVar(&c.keyHeader, "key-header", "Idempotency-Key", "the `NAME` of the header with the key")
-	fs.StringVar(&c.effects, "effects", "", "count the effects: a `URL` or a shell command (!COMMAND) that returns the number of effects")
+	fs.StringVar(&c.effects, "effects", "", "the `URL` or the shell command (!COMMAND) that returns the number of effects")
 	cli.HeaderFlag(fs, "as", c.as, "the credentials of a second caller: a header `'NAME: VALUE'`, or @FILE with one header in each line")
 	fs.StringVar(&c.other, "other", "", "a second `BODY` that the API accepts (default: the body of the request, with its first number increased by one)")
 	fs.StringSliceVar(&c.owned, "i-own-this", nil, "also allow requests to this `HOST`; the requests may damage the data of the host")
@@ -98,7 +98,7 @@ func (c *check) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case !report.Passed():
 		return cli.ErrSaid
 	case report.Blind:
-		return cli.Usage("the API returns the same bytes for two keys, so the responses do not show whether two requests had one effect or two: the test has no result", "--effects with a URL or a shell command that counts the effects")
+		return cli.Usage("the test has no result, because the API returns the same bytes for two keys: the responses do not show the number of effects", "--effects with a URL or a shell command that counts the effects")
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func TestBlindIsNoPass(t *testing.T) {
 	}))
 	defer server.Close()
 	code, stdout, stderr := run(t, "--", "curl", server.URL, "-X", "POST")
-	if code != 2 || !strings.Contains(stdout, "0 violations, 0 deviations") || !strings.Contains(stderr, "the test has no result.\nTry: --effects") {
+	if code != 2 || !strings.Contains(stdout, "0 violations, 0 deviations") || !strings.Contains(stderr, "do not show the number of effects.\nTry: --effects") {
 		t.Errorf("%d\n%s%s", code, stdout, stderr)
 	}
 }

@@ -123,7 +123,7 @@ func (m *Env) settings(flags *pflag.FlagSet) (s settings, name string, err error
 		return s, name, Usage(err.Error(), "--config with a readable file")
 	}
 	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		return s, name, Usage(fmt.Sprintf("the file %s must contain only default values of flags: %s", name, yaml.FormatError(err, false, false)), "write lines such as db: sqlite:app.db; the names are db, to, output, timeout, by and key-file")
+		return s, name, Usage(fmt.Sprintf("the file %s must contain only default values of flags: %s", name, yaml.FormatError(err, false, false)), "write lines such as db: sqlite:app.db; a line begins with db, to, output, timeout, by or key-file")
 	}
 	return s, name, nil
 }

@@ -151,7 +151,7 @@ func flagError(cmd *cobra.Command, err error) error {
 // helpCommand is the command "once help". It replaces cobra's help command, which ends with the exit code 0 for an unknown command.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "print what a command does, and its flags", SilenceErrors: true, SilenceUsage: true,
+		Use: "help [COMMAND]", Short: "print the purpose and the flags of a command", SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, words []string) error {
 			found, rest, err := cmd.Root().Find(words)
 			switch {

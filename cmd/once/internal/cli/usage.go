@@ -20,7 +20,7 @@ func (e *UsageError) Error() string { return words.Sentence(e.what) + " Try: " +
 // Errors for failures that the command has already printed.
 var (
 	ErrSaid    = errors.New("said")
-	ErrNothing = errors.New("the command has printed that nothing exists")
+	ErrNothing = errors.New("the command has found nothing, and has printed an error")
 )
 
 // nothingError says that the named thing does not exist.

@@ -30,9 +30,9 @@ language. The pages show the health of the database, each operation with its tim
 messages for which inboxes wait, dead letters by cause, sagas, webhooks, and the audit.
 
 Without --act the pages only read the database. With --act you can also change data on the pages, for example redrive a
-dead letter or skip a message; for each change you give a reason, and the audit records the reason. The page Help lists
-these changes. With --act the printed address contains a token, so that only the operator who starts the command can
-make changes.
+dead letter or skip a message. For each change you give a reason, and the audit records the reason. The page Help lists
+the possible changes. With --act the printed address contains a token, so that only the operator who starts the command
+can make changes.
 
 The command listens only on the loopback interface. To give several people access, serve package console in your own
 program, which must authenticate its users.`,

@@ -18,8 +18,8 @@ letter is discarded, its inbox handles the next message of the key, and treats a
 a duplicate. In place of a discarded message of an outbox, a relay delivers a marker (a message without the payload).
 "once outbox skip" has the same effect.
 
-Without --yes nothing is changed: the command counts the dead letters, and prints a value for --before. With this value,
---before chooses exactly the counted dead letters, and no later dead letters. With --yes the command deletes the
+Without --yes nothing is changed: the command counts the dead letters, and prints a value for --before. With the printed
+value, --before chooses exactly the counted dead letters, and no later dead letters. With --yes the command deletes the
 payloads for good.`,
 	Make: func() cli.Runner { return new(discard) },
 }

@@ -37,7 +37,7 @@ type list struct {
 func (c *list) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	c.filter.Flags(fs)
-	fs.BoolVar(&c.letters, "letters", false, "list each dead letter, and not the causes")
+	fs.BoolVar(&c.letters, "letters", false, "list each dead letter (default: list only the causes)")
 	fs.StringVar(&c.state, "state", "dead", "only dead letters in this `STATE`: dead, applied, stale or discarded")
 	cli.WindowFlags(fs, &c.filter.Window)
 	c.output.Flag(fs)

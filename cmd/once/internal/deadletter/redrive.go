@@ -18,9 +18,9 @@ import (
 
 var redriveEntry = cli.Entry{
 	Name: "deadletter redrive", Args: "UID", Brief: "redrive dead letters: try to deliver or handle the messages again",
-	Help: `Marks dead letters to be tried again: the dead letter with this UID, or all dead letters that match the flags, or
-all dead letters. The running inboxes and relays then try the marked messages. A message keeps its ID. Each message
-is applied only once, even if two redrives run at the same time or this command is killed.
+	Help: `Marks dead letters to be tried again: the dead letter with this UID, or all dead letters that match the flags, or all
+dead letters. The running inboxes and relays then try the marked messages. A redriven message keeps its ID. Each message
+is applied exactly one time, even if two redrives run at the same time or this command is killed.
 
 With --canary one dead letter is tried first, and the other dead letters are tried only after the first dead letter was
 applied. --rate limits how many dead letters are tried per second. With --wait the command prints the progress until
@@ -30,8 +30,8 @@ apply the messages twice. --beyond-retention also marks the messages whose first
 
 --resume continues a redrive that was killed. --cancel ends a redrive: the dead letters that were not tried yet stay in
 the database until an operator redrives or discards these dead letters. Without --yes nothing is changed: the command
-counts the dead letters, and prints a value for --before. With this value, --before chooses exactly the counted dead
-letters, and no later dead letters. --resume needs no --yes, because --yes was given when the redrive began.`,
+counts the dead letters, and prints a value for --before. With the printed value, --before chooses exactly the counted
+dead letters, and no later dead letters. --resume needs no --yes, because --yes was given when the redrive began.`,
 	Make: func() cli.Runner { return new(redrive) },
 }
 
@@ -94,7 +94,7 @@ func (c *redrive) Run(ctx context.Context, m *cli.Env, args []string) error {
 	}
 	if err != nil {
 		if r.UID != "" && !errors.Is(err, deadletter.ErrNoRun) { // also after an interruption, because nothing else reports the redrive
-			fmt.Fprintf(m.Stderr, "redrive %s is not complete. To continue it, try: once deadletter redrive --resume %s --db %s\n", r.UID, r.UID, db.Paste)
+			fmt.Fprintf(m.Stderr, "redrive %s is not complete. To continue this redrive, try: once deadletter redrive --resume %s --db %s\n", r.UID, r.UID, db.Paste)
 		}
 		return refused(db, "change", err)
 	}
@@ -104,7 +104,7 @@ func (c *redrive) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if c.wait {
 		left := r.Left
 		if r, err = c.follow(ctx, m.Stderr, db, r); err != nil {
-			fmt.Fprintf(m.Stderr, "redrive %s continues without this command. To see its progress, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, r.UID, db.Paste)
+			fmt.Fprintf(m.Stderr, "redrive %s continues without this command. To see the progress of this redrive, try: once deadletter redrive --resume %s --wait --db %s\n", r.UID, r.UID, db.Paste)
 			return refused(db, "read", err)
 		}
 		r.Left = left
@@ -124,7 +124,7 @@ func (c *redrive) check(args []string) error {
 	case len(args) > 0 && args[0] == "": // an empty variable in a script must not mean all letters
 		return cli.Usage("the UID is empty", try)
 	case (c.resume != "" || c.cancel != "") && (c.filter.UID != "" || c.filter.again() != ""):
-		return cli.Usage("--resume and --cancel apply to a whole redrive, not to chosen dead letters", "use the flag without the UID of a dead letter and without flags that choose dead letters")
+		return cli.Usage("--resume and --cancel apply to a whole redrive, not to chosen dead letters", "use --resume or --cancel without the UID of a dead letter, and without flags that choose dead letters")
 	case c.resume != "" && c.cancel != "":
 		return cli.Usage("--resume and --cancel cannot be used together", "use only one of these flags")
 	case !(c.opts.Rate >= 0): // NaN is refused too

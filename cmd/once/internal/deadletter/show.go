@@ -60,11 +60,11 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	switch {
 	case l.State != deadletter.StateDead || !l.RedriveAt.IsZero():
 	case l.Class == "mismatch": // an inbox gives such a message to no handler, whatever an operator repairs
-		fmt.Fprintf(m.Stderr, "\nA redrive cannot apply this message. Try: have the sender send the message with an ID and a Seq of its own, and then once deadletter discard %s --reason WHY --db %s\n", l.UID, db.Paste)
+		fmt.Fprintf(m.Stderr, "\nA redrive cannot apply this message. Try: have the sender send the message with an ID and a Seq of its own, and then run once deadletter discard %s --reason WHY --db %s\n", l.UID, db.Paste)
 	case l.Class == "malformed":
-		fmt.Fprintf(m.Stderr, "\nA redrive cannot apply this message. Try: have the sender send a valid message with the same ID, which the inbox applies. If this dead letter still waits after that, once deadletter discard %s --reason WHY --db %s. Do not discard it before, because the inbox does not apply the message of a discarded dead letter\n", l.UID, db.Paste)
+		fmt.Fprintf(m.Stderr, "\nA redrive cannot apply this message. Try: have the sender send a valid message with the same ID, which the inbox applies. If this dead letter still waits after that, run once deadletter discard %s --reason WHY --db %s. Do not discard the dead letter earlier, because the inbox does not apply the message of a discarded dead letter\n", l.UID, db.Paste)
 	case l.Class == "too_large":
-		fmt.Fprintf(m.Stderr, "\nThe payload was not stored, so a redrive cannot apply this message. Try: set a larger inbox.Config.MaxPayload, and have the sender send the same message again, with the same ID. Then the inbox applies it in place of this dead letter. If the message is not needed any more: once deadletter discard %s --reason WHY --db %s; after that the inbox does not apply it\n", l.UID, db.Paste)
+		fmt.Fprintf(m.Stderr, "\nThe payload was not stored, so a redrive cannot apply this message. Try: set a larger inbox.Config.MaxPayload, and have the sender send the same message again, with the same ID. Then the inbox applies it in place of this dead letter. If the message is not needed any more, run once deadletter discard %s --reason WHY --db %s; after that the inbox does not apply the message\n", l.UID, db.Paste)
 	default:
 		fmt.Fprintf(m.Stderr, "\nTry: once deadletter redrive %s --reason WHY --db %s when you have repaired the cause, or once deadletter discard %s --reason WHY --db %s\n", l.UID, db.Paste, l.UID, db.Paste)
 	}

@@ -59,8 +59,8 @@ func serveAt(ctx context.Context, address string, h http.Handler) error {
 
 var chargeEntry = cli.Entry{
 	Hidden: true, Name: "demo charge", Brief: "internal: a node of the service in \"once demo provider\"",
-	Help: `Accepts orders, charges them through the two providers and books them, until the command is interrupted.
-The service does this work in phases under leases: see package lease. "once demo provider" starts this command.`,
+	Help: `Accepts orders, charges them through the two providers and books them, until the command is interrupted. The service
+charges and books each order in phases under leases: see package lease. "once demo provider" starts this command.`,
 	Make: func() cli.Runner { return new(charge) },
 }
 
@@ -97,7 +97,7 @@ func (c *charge) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	var completes sync.WaitGroup
 	completes.Go(func() {
 		if err := node.Complete(ctx); err != nil {
-			log.Error("the service no longer continues the operations of dead processes, because the completer has ended", "error", err)
+			log.Error("the completer, which continues the operations of dead processes, has ended", "error", err)
 		}
 	})
 	defer completes.Wait()

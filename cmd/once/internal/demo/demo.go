@@ -48,7 +48,7 @@ type demo struct {
 }
 
 func (c *demo) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, 500, "the `NUMBER` of refunds that the clients make", "which fault happens to which refund", "`FOLDER` for client_retries.csv, outcomes.csv and server.log")
+	c.flags(fs, 500, "the `NUMBER` of refunds that the clients make", "seed: the `NUMBER` that decides which fault happens to which refund", "`FOLDER` for client_retries.csv, outcomes.csv and server.log")
 	fs.BoolVar(&c.unsafe, "unsafe", false, "run the service without the library \"once\", to see the difference")
 	fs.BoolVar(&c.metrics, "metrics", false, "also compare the metrics of the service with the rows of the database")
 }

@@ -31,11 +31,11 @@ var Dev = cli.Alone(devEntry, cli.GroupTry)
 
 var devEntry = cli.Entry{
 	Name: "dev", Brief: "a running example: a service with an outbox, an inbox and the console",
-	Help: `Starts the payments service of the demo, a relay that delivers the events of the service, a receiver that
-books the events through an inbox, and the console. All these parts run in one process, on a new SQLite file. The
-command also sends requests: charges and refunds, retries that get the stored response, and keys that are reused for
-another amount. On purpose the receiver cannot book some refunds: the events of these refunds become dead letters, and
-later events of the same charges wait.
+	Help: `Starts the payments service of the demo, a relay that delivers the events of the service, a receiver that books the
+events through an inbox, and the console. The service, the relay, the receiver and the console run in one process, on a
+new SQLite file. The command also sends requests: charges and refunds, retries that get the stored response, and keys
+that are reused for another amount. On purpose the receiver cannot book some refunds: the events of these refunds become
+dead letters, and later events of the same charges wait.
 
 The printed address of the console contains a token. The audit records your changes on the pages under your name. When
 you interrupt the command, all of its parts end, and the command deletes its files.`,
@@ -85,7 +85,7 @@ func (c *dev) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	defer own.Close()
 	s, ok := own.Store.(operate.DB[*sql.Tx])
 	if !ok {
-		return fmt.Errorf("%T has no transactions of SQLite", own.Store)
+		return fmt.Errorf("the store %T has no SQLite transactions", own.Store)
 	}
 	attempts := attemptlog.New(s, attemptlog.Config{Interval: time.Second})
 	defer func() { err = errors.Join(err, attempts.Close(context.WithoutCancel(ctx))) }()

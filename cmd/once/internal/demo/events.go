@@ -26,21 +26,21 @@ var eventsEntry = cli.Entry{
 with JetStream, and a receiver of the events with an inbox. Clients make refunds and void (cancel) some of these
 refunds. Meanwhile the demo kills each process (SIGKILL) again and again, and starts it again on the same files.
 
-At the end a consumer reads the stream of the broker from the beginning to the end. The demo compares the events in
-the stream with the charges and refunds in the database: every event that was committed must have arrived, no event
-may exist whose transaction was rolled back, and the events of each charge must have the right order. Repeated
-deliveries are allowed, and the demo counts them: the stream has the shortest duplicate window that NATS permits, so
-that repetitions are visible.
+At the end a consumer reads the stream of the broker from the beginning to the end. The demo compares the events in the
+stream with the charges and refunds in the database. Every committed event must have arrived. The stream must contain no
+event of a transaction that was rolled back. The events of each charge must have the right order. Repeated deliveries
+are allowed, and the demo counts them. In its duplicate window, NATS discards repetitions, so the stream has the
+shortest duplicate window that NATS permits.
 
 The demo delivers events to the receiver as a bad network does: some events twice, some before the preceding event, and
-at the end an old event again. The receiver cannot book one of the events on purpose. This event becomes a dead letter,
-which blocks only the later events of its charge. Then the demo repairs the receiver and redrives the dead letter
-(delivers it again). At the end the demo compares the bookings of the receiver with the charges and refunds: every event
-must be booked exactly once, in the order of its charge.
+at the end an old event again. On purpose, the receiver cannot book one of the events. The event that the receiver
+cannot book becomes a dead letter, which blocks only the later events of its charge. Then the demo repairs the receiver
+and redrives the dead letter (delivers it again). At the end the demo compares the bookings of the receiver with the
+charges and refunds: every event must be booked exactly once, and the events of each charge in the right order.
 
-The exit code is 0 only if both comparisons find no difference. With --log the demo writes two files. inbox.csv has a
-line for each booking ("ok"), and for each delivery that the inbox discarded because the event was already booked
-("replayed"). receiver.log is the log of the receiver, as JSON.`,
+The exit code is 0 only if the demo finds no difference in the stream and no difference in the bookings. With --log the
+demo writes two files. inbox.csv has a line for each booking ("ok"), and for each delivery that the inbox discarded
+because the event was already booked ("replayed"). receiver.log is the log of the receiver, as JSON.`,
 	Make: func() cli.Runner { return new(events) },
 }
 
@@ -155,7 +155,7 @@ func (c *events) print(w io.Writer, r killstorm.EventsReport, src database) erro
 	f.row(r.Events, fmt.Sprintf("events of %d keys", r.Keys))
 	f.head("delivered")
 	f.row(r.Deliveries, "messages delivered")
-	f.row(r.DuplicateDeliveries, "of these messages were repetitions, which a consumer recognises by their number")
+	f.row(r.DuplicateDeliveries, "of the messages were repetitions; a consumer recognises a repetition by its number")
 	f.row(r.Lost, "events lost")
 	f.row(r.OutOfOrder, "events in the wrong order within their key")
 	f.row(r.Phantoms, "events of transactions that were not committed")
@@ -163,8 +163,8 @@ func (c *events) print(w io.Writer, r killstorm.EventsReport, src database) erro
 	f.row(r.Applied, "events booked exactly once, in the right order within their key")
 	f.row(r.DuplicatesDiscarded, "deliveries discarded, because their events were booked before")
 	f.row(r.Parked, "events parked until the preceding event arrived")
-	f.row(r.StaleIgnored, "old versions of events ignored")
-	f.row(r.DeadLettered, "dead letters, which the receiver could not book; "+words.Count(r.Behind, "later event")+" of the same keys waited")
+	f.row(r.StaleIgnored, "old versions of events were ignored")
+	f.row(r.DeadLettered, "dead letters: the receiver could not book the events; "+words.Count(r.Behind, "later event")+" of the same keys waited")
 	f.row(r.Redriven, "dead letters were applied after the repair of the receiver")
 	if err := f.verdict(r.OK, "every committed event has arrived, and is booked exactly once, in the right order within its key.", r.Reasons); err != nil {
 		return err

@@ -38,7 +38,7 @@ func (f *frame) flags(fs *pflag.FlagSet, ops int, opsUsage, decides, logUsage st
 	fs.IntVar(&f.ops, "ops", ops, opsUsage)
 	fs.StringVar(&f.db, "db", "", cli.DBUsage+" (default: a new SQLite file)")
 	cli.OnCommandLine(fs, "db")
-	fs.Uint64Var(&f.seed, "seed", 0, "seed: the `NUMBER` that decides "+decides+" (default: a new number)")
+	fs.Uint64Var(&f.seed, "seed", 0, decides+" (default: a new number)")
 	fs.StringVar(&f.log, "log", "", logUsage)
 	fs.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 }
@@ -46,7 +46,7 @@ func (f *frame) flags(fs *pflag.FlagSet, ops int, opsUsage, decides, logUsage st
 // check returns an error if the flags make no valid storm.
 func (f *frame) check(least, usual int) error {
 	if f.ops < least || f.ops > mostOps {
-		return cli.Usage(fmt.Sprintf("--ops %d is not a useful number of requests", f.ops), fmt.Sprintf("--ops %d", usual))
+		return cli.Usage(fmt.Sprintf("--ops %d is too small or too large", f.ops), fmt.Sprintf("--ops %d", usual))
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ databases and a different protection against repeated charges:
 
   bare    no gateway is used
   retry   if a response is lost, "once gateway" releases the key, as other gateways do
-  stop    if a response is lost, "once gateway" keeps the key: the outcome is unknown until an operator decides the outcome
+  stop    if a response is lost, "once gateway" keeps the key: the outcome is unknown until an operator
+          decides the outcome
   check   if a response is lost, "once gateway" reads the receipt that the service writes in its own transaction
 
 Then the demo counts the charges in the databases of the services. The exit code is 0 only if all these statements are
@@ -48,7 +49,7 @@ type gateways struct {
 }
 
 func (c *gateways) Flags(fs *pflag.FlagSet) {
-	c.flags(fs, usualOrders, fmt.Sprintf("the `NUMBER` of orders that the clients send in each of the four runs, a multiple of %d", killstorm.OrderStep), "for which orders a process is killed", "`FILE` for the logs of the processes")
+	c.flags(fs, usualOrders, fmt.Sprintf("the `NUMBER` of orders that the clients send in each of the four runs, a multiple of %d", killstorm.OrderStep), "seed: the `NUMBER` that decides for which orders a process is killed", "`FILE` for the logs of the processes")
 }
 
 const usualOrders = 16

@@ -38,9 +38,10 @@ work. If the response of a call to a provider is lost, the service finds out the
   - The second provider ignores keys, so the outcome is unknown. The operator looks the charge up in the list of the
     provider, and decides the outcome with "once keys resolve".
 
-At the end the demo compares the charges in the files of the providers with the responses that the clients received
-and with the bookings in the database. The exit code is 0 only if no order is charged twice, every response is true,
-and every unknown outcome was resolved, some outcomes by asking a provider and some by the operator.`,
+At the end the demo compares the charges in the files of the providers with the responses that the clients received and
+with the bookings in the database. The exit code is 0 only if no order is charged twice, every response is true, and
+every unknown outcome was resolved. The service must have resolved some of these outcomes with a question to a provider,
+and the operator must have resolved the others.`,
 	Make: func() cli.Runner { return new(provider) },
 }
 
@@ -202,12 +203,12 @@ func (c *provider) print(w io.Writer, r killstorm.ProvidersReport, src database)
 	f.row(r.ProviderKills, "times a provider was killed")
 	f.head("the providers")
 	f.row(r.Calls, "calls have reached the providers")
-	f.row(r.Deduped, "of these calls were repetitions, whose key the provider remembered")
-	f.row(r.Refused, "of these calls came too late: the provider had stored a tombstone with their key")
+	f.row(r.Deduped, "of the calls were repetitions, and the provider remembered the key")
+	f.row(r.Refused, "of the calls came too late: the provider had stored a tombstone with their key")
 	f.head("unknown outcomes")
-	f.row(r.Unknown, "orders had an outcome that was unknown for a while")
-	f.row(r.ResolvedByCheck, "of these outcomes were resolved by the service, which asked the provider")
-	f.row(r.ResolvedByOperator, "of these outcomes were resolved by the operator, with once keys resolve")
+	f.row(r.Unknown, "orders had an unknown outcome for a while")
+	f.row(r.ResolvedByCheck, "of the unknown outcomes were resolved by the service, which asked the provider")
+	f.row(r.ResolvedByOperator, "of the unknown outcomes were resolved by the operator, with once keys resolve")
 	f.head("charges")
 	f.row(r.Charges, fmt.Sprintf("charges for %d orders; %d orders have failed", r.Orders, r.Failed))
 	f.row(r.DoubleCharges, "orders charged twice")

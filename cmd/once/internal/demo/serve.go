@@ -31,16 +31,17 @@ starts. The bearer token of a request is the name of the tenant. Every POST need
   curl -i http://127.0.0.1:8080/charges -H 'Authorization: Bearer acme' \
     -H 'Idempotency-Key: charge-1' -d '{"amount":5000,"currency":"EUR","customer":"ada"}'
 
-With --key-file the service stores its requests, encrypted with this key, so that "once keys export" can read them.
+With --key-file the service stores each request, encrypted with the key in the file. Then "once keys export" can read
+the request.
 
 GET /openapi.json describes, without authentication, how the service handles idempotency keys. The command prints a
 second address, at which GET /metrics returns the metrics that docs/observability.md lists. With --otlp the service also
-sends these metrics, and a span for each operation, to a collector by OTLP/HTTP. The traceparent of the caller is
-the parent of the span.
+sends its metrics, and a span for each operation, to a collector by OTLP/HTTP. The traceparent of the caller is the
+parent of the span.
 
 The command also runs a second service, a warehouse with a separate SQLite file. The warehouse sends a parcel for each
-charge, and uses a saga, a retry client, an outbox, an inbox and webhooks, so that after one charge each panel of the
-dashboard in observability/grafana has data.
+charge. The warehouse uses a saga, a retry client, an outbox, an inbox and webhooks. So after one charge, each panel of
+the dashboard in observability/grafana has data.
 
 With --dialect stripe-v1 the service has the charges and refunds of Stripe's API v1: the forms, the objects, the errors,
 and idempotency keys that belong to an account. The service accepts every secret key. The name of the account is a hash
@@ -74,7 +75,7 @@ func (c *serve) Flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.alone, "alone", false, "do not start the warehouse, a second service that the demo needs only for more metrics")
 	c.metrics.Flags(fs, "127.0.0.1:0")
 	c.otlp.Flags(fs)
-	fs.Func("wait", fmt.Sprintf("the longest `TIME` for which a second request with the same key waits until the first request ends, such as 2s (default 0s; with --dialect %s %v)",
+	fs.Func("wait", fmt.Sprintf("the longest `TIME` for which a second request with the same key waits until the first request ends, such as 2s (default: 0s, or %[2]v with --dialect %[1]s)",
 		payments.StripeV1, payments.StripeWait), func(s string) error {
 		d, err := time.ParseDuration(s)
 		c.wait = &d

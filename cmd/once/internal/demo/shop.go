@@ -91,7 +91,7 @@ var interpreters = []interpreter{
 	},
 	{
 		"Node", "node", []string{"-e", "require('node:sqlite'); console.log(process.execPath); console.log(process.versions.node)"},
-		"this node has no node:sqlite, which comes with Node 22.13", "shop.mjs", killstorm.ShopNode,
+		"this version of Node has no node:sqlite; use Node 22.13 or later", "shop.mjs", killstorm.ShopNode,
 	},
 }
 

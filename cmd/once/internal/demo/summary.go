@@ -39,7 +39,7 @@ func (c *demo) print(w io.Writer, r killstorm.Report, src database, cfg killstor
 	if i := r.Instruments; i != nil {
 		f.head("in the metrics of the service, which the demo read before each kill and at the end")
 		f.row(i.Executed, "refunds executed")
-		f.row(i.Last, fmt.Sprintf("of these refunds were executed by the last process; the database has %d refunds since that process started", i.LastEffects))
+		f.row(i.Last, fmt.Sprintf("of the refunds were executed by the last process; the database has %d refunds since that process started", i.LastEffects))
 		f.row(i.Unread, fmt.Sprintf("refunds not counted: the service was killed after the demo had read the metrics; %d refunds were running at the time of the reading", i.UnderWay))
 		f.row(i.Replayed, fmt.Sprintf("replays at the end, when %s requested again", words.Either(r.Operations == 1, "the refund was", "the "+words.Count(r.Operations, "refund")+" were")))
 		f.row(i.Again, "refunds executed at the end, when they were requested again")

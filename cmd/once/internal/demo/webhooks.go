@@ -151,7 +151,7 @@ func (c *webhooks) print(w io.Writer, r killstorm.WebhooksReport, src database, 
 	f.row(r.Failed, "requests to an endpoint that fails")
 	f.head("the receiver")
 	f.row(r.Deliveries, fmt.Sprintf("deliveries of %d events have reached the receiver", r.Sent))
-	f.row(r.DuplicatesDiscarded, "of these deliveries were discarded, because their events were booked before")
+	f.row(r.DuplicatesDiscarded, "of the deliveries were discarded, because their events were booked before")
 	f.row(r.Rejected, "forged requests rejected")
 	f.row(r.DisabledEndpoints, "endpoint was disabled, and the receiver was notified")
 	f.row(r.Applied, fmt.Sprintf("bookings of %d refunds", r.Sent))

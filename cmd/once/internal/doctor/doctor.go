@@ -20,8 +20,8 @@ var Noun = cli.Alone(entry, cli.GroupSetUp)
 
 var entry = cli.Entry{
 	Name: "doctor", Brief: "check whether the settings of a database break a promise of the library",
-	Help: `Checks the settings of a database. For each check the command prints ok, warn or fail, and what to try. The
-command changes nothing, except settings that the data source name itself sets when the database is opened.
+	Help: `Checks the settings of a database. For each check the command prints ok, warn or fail, and what to try. The command
+changes nothing, except that the database driver applies the settings in the data source name.
 
 fail means that a promise of the library does not hold on this database, or that the library cannot work with this
 database; the exit code is then 1. warn means that a failure may be noticed later than necessary, or that an operation
@@ -39,20 +39,20 @@ work as a store, and which data it may lose.
 The database does not show whether the service sets once.Config.Synced. If the service sets once.Config.Synced, use
 --synced.
 
-If the database has an outbox, the doctor examines the backlog of the outbox, its relays, and the messages that wait
-for the decision of an operator. With --to the doctor also examines the settings of the message broker, or other
-destination, to which the outbox delivers. The doctor knows the topics that have had a message with a key; --topic
-names further topics, for example before the first message.
+If the database has an outbox, the doctor examines the backlog of the outbox, its relays, and the messages that wait for
+the decision of an operator. With --to the doctor also examines the settings of the message broker, or other
+destination, to which the outbox delivers. The doctor knows the topics that have had a message with a key. With --topic
+you name other topics, for example a topic that has had no message yet.
 
 If the database has inboxes, the doctor examines keys that wait for a message. With --to nats://HOST:4222 or
-redis://HOST:6379 the doctor also examines consumers (groups) on that server: each consumer that has the name of an
-inbox of this database. The doctor checks the settings of the consumer, and looks for messages that the consumer has
+redis://HOST:6379 the doctor also examines each consumer (in Redis: consumer group) of that server that has the name of
+an inbox of this database. The doctor checks the settings of the consumer, and looks for messages that the consumer has
 missed.
 
 Use --after-restore 2026-11-27T06:00:00Z if the database was restored from a backup of that time, and other services,
-brokers and clients were not restored. The doctor then makes only one check: it looks for the rows that an operator must
-compare with the other services. The doctor prints the number of these rows, some examples, and the next steps of the
-operator. Run the doctor with --after-restore before the service starts. See docs/restore.md.`,
+brokers and clients were not restored. With --after-restore the doctor makes only one check: it looks for the rows that
+an operator must compare with the other services. The doctor prints the number of rows to compare, some examples, and
+the next steps of the operator. Run the doctor with --after-restore before the service starts. See docs/restore.md.`,
 	Make: func() cli.Runner { return new(command) },
 }
 
@@ -72,7 +72,7 @@ func (c *command) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.to, "to", "", "also check the message broker of the outbox and the inboxes at this `URL`; \"once relay --help\" lists the forms of URLs")
 	cli.FromEnv(fs, "to", "ONCE_TO")
 	fs.StringSliceVar(&c.topics, "topic", nil, "with --to: also check the broker for the topic `NAME`, to which the outbox has sent no message yet; several names are possible")
-	fs.BoolVar(&c.strict, "strict", false, "exit with code 1 also if a check prints warn")
+	fs.BoolVar(&c.strict, "strict", false, "also exit with code 1 if a check prints warn")
 	fs.StringVar(&c.restored, "after-restore", "", "the `TIME` of the backup from which the database was restored: find the rows that an operator must check again")
 	c.output.Flag(fs)
 }

@@ -235,7 +235,7 @@ func (c *config) check(src *source) error {
 // checkDatabases returns an error if store or receipt is wrong.
 func (c *config) checkDatabases(src *source) error {
 	if c.Store == storeReceipt && c.Receipt == "" {
-		return src.at("store: receipt needs the setting receipt: without it the gateway would remember no key. Try: receipt with the database of the service", "store")
+		return src.at("store: receipt needs the setting receipt: without the setting receipt the gateway would remember no key. Try: receipt with the database of the service", "store")
 	}
 	if c.Store != storeReceipt {
 		switch db, err := cli.ParseSource(c.Store); {
@@ -424,7 +424,7 @@ func isEndpoint(address string) bool {
 
 func nameOfStore(address string) string {
 	if address == storeReceipt {
-		return "none: the gateway uses only the receipts"
+		return "none: the gateway uses only the receipts of the service"
 	}
 	src, _ := cli.ParseSource(address) // cannot fail: it was checked
 	return src.Name

@@ -37,10 +37,9 @@ var Noun = cli.Noun{
 
 var runEntry = cli.Entry{
 	Name: "gateway", Brief: brief,
-	Help: `Runs a reverse proxy in front of a service. If a client sends a request again with the same idempotency
-key, the gateway answers with the first response, and does not forward the request again. If the first response was
-lost, the policy of the route decides what the gateway does. The section "gateway" of once.yaml lists the routes that
-the gateway protects:
+	Help: `Runs a reverse proxy in front of a service. If a client sends a request again with the same idempotency key, the gateway
+answers with the first response, and does not forward the request again. If the first response was lost, the gateway
+follows the policy of the route. The section "gateway" of once.yaml lists the routes that the gateway protects:
 
   gateway:
     upstream: http://127.0.0.1:3000
@@ -71,7 +70,7 @@ func (c *run) Flags(fs *pflag.FlagSet) {
 
 func (f *flags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.upstream, "upstream", "", "`URL` of the service: http, https, or h2c for HTTP/2 without TLS (default: upstream in the file)")
-	fs.StringVar(&f.listen, "listen", "", "`ADDRESS` to serve at (default: listen in the file, or "+defaultListen+")")
+	fs.StringVar(&f.listen, "listen", "", "`ADDRESS` at which the gateway serves clients (default: listen in the file, or "+defaultListen+")")
 	fs.StringVar(&f.admin, "admin", "", "`ADDRESS` of /livez, /readyz and /metrics (default: admin in the file, or "+defaultAdmin+")")
 	fs.StringVar(&f.store, "store", "", "`URL` of the database for keys and responses, or \"receipt\" to use only the receipts of the service (default: store in the file, or "+defaultStore+")")
 }

@@ -126,7 +126,7 @@ func (p *proxy) begin(ctx context.Context, g *generation) {
 		go func() {
 			defer close(ended)
 			if err := completer.Run(ctx); err != nil {
-				p.log.ErrorContext(ctx, "the gateway no longer reads the receipts of operations with an unknown outcome, because its loop has ended", slog.Any("error", err))
+				p.log.ErrorContext(ctx, "the loop that reads the receipts of operations with an unknown outcome has ended", slog.Any("error", err))
 			}
 		}()
 		g.stop = func() { cancel(); <-ended }

@@ -169,7 +169,7 @@ func (g *guard) probes() (end func(), ok bool) {
 	return func() { g.probe.CompareAndSwap(now, 0) }, true
 }
 
-var errBudget = errors.New("the gateway refuses to forward the request again, because it has already forwarded too many other requests again")
+var errBudget = errors.New("the gateway does not send the request to the service again, because the gateway has repeated too many other requests")
 
 // Begin is the Begin of a [gateway.Route].
 func (g *guard) Begin(again bool) (done func(gateway.Forwarded), err error) {

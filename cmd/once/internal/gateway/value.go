@@ -97,7 +97,7 @@ func (p *network) UnmarshalYAML(n ast.Node) error {
 	case err != nil || prefix.Addr().Is4In6():
 		return mistake(n, want)
 	case prefix != prefix.Masked():
-		return mistake(n, "the address of the network has bits after its prefix. Try: "+prefix.Masked().String())
+		return mistake(n, "the address of the network must have only zero bits after its prefix. Try: "+prefix.Masked().String())
 	}
 	*p = network(prefix)
 	return nil

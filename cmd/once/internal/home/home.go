@@ -117,7 +117,7 @@ func advised(file string, err error) error {
 }
 
 var showEntry = cli.Entry{
-	Quick: true, Name: "home show", Args: "[TENANT]", Brief: "print the region of a tenant, as the database of each region has stored the region",
+	Quick: true, Name: "home show", Args: "[TENANT]", Brief: "print the region of a tenant, from the database of each region",
 	Help: `Prints the records in the databases of all regions about a tenant, or, without TENANT, about all tenants.
 The operations of a tenant are executed only in the region that owns the tenant. A tenant without an owner is being
 moved: the command prints the command line that completes the move.`,

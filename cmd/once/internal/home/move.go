@@ -33,13 +33,14 @@ During the move, requests of the tenant get a response with status 503, and clie
 key. If a move is killed, the tenant has one owner, or no owner. Without an owner, requests of the tenant still get
 the status 503. To complete the move, run the same command again.
 
-The command runs the program of --rows without arguments. The environment of the program has ONCE_TENANT, ONCE_FROM
-and ONCE_TO (regions), ONCE_FROM_DB and ONCE_TO_DB (URLs), and ONCE_EPOCH. The program must be repeatable, because the
-command runs it again after a move that was killed. The transactions of the program should begin with
+The command runs the program of --rows without arguments. The environment of the program has ONCE_TENANT, ONCE_FROM and
+ONCE_TO (regions), ONCE_FROM_DB and ONCE_TO_DB (URLs), and ONCE_EPOCH. A second run of the program must do no harm,
+because the command runs the program again after a move that was killed. The transactions of the program should begin
+with
 
   select 1 from once_home where tenant = 'TENANT' and epoch = EPOCH and not owned for update
 
-in the database of ONCE_TO. If this statement returns no row, a later run has taken over the move, and the program
+in the database of ONCE_TO. If the select statement returns no row, a later run has taken over the move, and the program
 should stop. (For SQLite, leave out "for update".)`,
 	Make: func() cli.Runner { return new(move) },
 }
@@ -140,7 +141,7 @@ func printList(w io.Writer, list []home.Standing) error {
 	for _, s := range list {
 		lives := words.OrDash(s.Home)
 		if s.Moving != "" {
-			lives = fmt.Sprintf("no region: a move has begun. To complete the move, run once home move %s %s", words.Quoted(s.Tenant), words.Quoted(s.Moving))
+			lives = fmt.Sprintf("no region, because a move has begun. To complete the move, run once home move %s %s", words.Quoted(s.Tenant), words.Quoted(s.Moving))
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", words.Shown(s.Tenant), words.Shown(s.Region), words.Either(s.Owned && s.Moving == "", "yes", "no"), s.Epoch, lives)
 	}

@@ -16,8 +16,8 @@ import (
 
 var listEntry = cli.Entry{
 	Quick: true, Name: "inbox list", Brief: "list the keys of inboxes that wait for a message",
-	Help: `Lists the keys that wait for a message in inboxes with inbox.InOrder. The next message of such a key is
-missing, is failing, or is a dead letter, and the later messages of the key wait. The longest wait is first in the
+	Help: `Lists the keys of ordered inboxes (inbox.InOrder) that wait for a message. The next message of a waiting key is missing,
+is failing, or is a dead letter, and the later messages of the key wait. The key with the longest wait is first in the
 list. The list has at most 1000 keys for each consumer. SEQ is the number of the message for which the key waits.
 
 missing: the inbox has not received the message. Have the sender send the message again, or give up the

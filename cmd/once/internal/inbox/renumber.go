@@ -14,10 +14,10 @@ import (
 
 var renumberEntry = cli.Entry{
 	Quick: true, Name: "inbox renumber", Brief: "make an inbox accept the new numbers of a sender that was restored from a backup",
-	Help: `Use this command for an inbox with inbox.InOrder, after the database of the sender was restored from a backup. First
-run "once outbox renumber" in the database of the sender, which prints NUMBER. After "once inbox renumber", for every
-key of the source, the next message is the first message with a number greater than NUMBER. Keys that wait for a
-smaller number stop waiting.
+	Help: `Use this command for an ordered inbox (inbox.InOrder), after the database of the sender was restored from a backup.
+First run "once outbox renumber" in the database of the sender: that command prints NUMBER. After "once inbox renumber",
+for every key of the source, the next message is the first message with a number greater than NUMBER. Keys that wait for
+a smaller number stop waiting.
 
 Before you run "once inbox renumber", wait until the consumer has applied all messages that the sender sent before the
 restore. After the command, messages with the old numbers count as duplicates. You can run the command again without

@@ -16,15 +16,15 @@ import (
 
 var showEntry = cli.Entry{
 	Quick: true, Name: "inbox show", Args: "[EVENT]", Brief: "print the records of all inboxes of a database about an event",
-	Help: `Prints the records of each inbox of a database about an event: the time at which the inbox applied the event;
-whether the event is parked (waits for earlier messages of its key); its failed attempts; and its dead letter. EVENT is
-the ID of the event. Log lines contain this ID as event_id. The state "failing" means that attempts to apply the event
-have failed, and that no inbox has the ID of the event among its applied IDs.
+	Help: `Prints the records of each inbox of a database about an event: the time at which the inbox applied the event, the failed
+attempts, and the dead letter. The command also prints whether the event is parked (waits for earlier messages of its
+key). EVENT is the ID of the event. Log lines contain the ID of the event as event_id. The state "failing" means that
+attempts to apply the event have failed, and that no inbox has the ID of the event among its applied IDs.
 
 An ordered inbox (inbox.InOrder or inbox.LatestVersion) stores only the number of the last message of a key, not the IDs
-of messages. To search ordered inboxes too, give --topic, --key and --seq, as "once outbox show" prints them. With these
-three options EVENT is optional: without EVENT, the command prints the ordered inboxes that have applied or parked the
-message.
+of messages. To search ordered inboxes too, give --topic, --key and --seq, as "once outbox show" prints them. With
+--topic, --key and --seq, EVENT is optional: without EVENT, the command prints the ordered inboxes that have applied or
+parked the message.
 
 The exit code is 3 if no inbox has stored the event. If an event was applied long ago, the inbox may have deleted its
 ID.`,
@@ -75,7 +75,7 @@ func (c *show) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case err != nil || len(list) > 0:
 		return err
 	case c.message.ID == "":
-		return cli.Nothing(fmt.Errorf("no ordered inbox of %s has applied or parked message %d of the key %s. Try: the ID of the event, which also finds failed attempts and dead letters; or once inbox list, which prints the messages that keys wait for", db.Name, c.message.Seq, words.Shown(c.message.Key)))
+		return cli.Nothing(fmt.Errorf("no ordered inbox of %s has applied or parked message %d of the key %s. Try: use the ID of the event, to find failed attempts and dead letters too; or run once inbox list, which prints the messages that keys wait for", db.Name, c.message.Seq, words.Shown(c.message.Key)))
 	}
 	return cli.Nothing(fmt.Errorf("no inbox of %s has stored the event %s. Try: use --topic, --key and --seq for an ordered inbox; or once outbox show %s in the database of the sender", db.Name, words.Shown(c.message.ID), words.Quoted(c.message.ID)))
 }

@@ -14,15 +14,16 @@ import (
 
 var skipEntry = cli.Entry{
 	Quick: true, Name: "inbox skip", Brief: "give up the message that a key of an inbox waits for",
-	Help: `Skips a message, so that its key no longer waits for it. Only a key of an inbox with inbox.InOrder waits for its next
-message. Use this command if the message is missing for good or is a dead letter. Then the inbox applies the later messages of the key. If the inbox receives
-the skipped message later, the message counts as a duplicate. A dead letter stays stored; to delete the dead letter
-and skip its message in one step, use "once deadletter discard".
+	Help: `Skips a message: the key of the message no longer waits for the message. Only the keys of an ordered inbox
+(inbox.InOrder) wait for messages. Use this command if the message is missing for good or is a dead letter. After the
+skip, the inbox applies the later messages of the key. If the inbox receives the skipped message later, the message
+counts as a duplicate. A dead letter stays stored; to delete the dead letter and skip its message in one step, use "once
+deadletter discard".
 
-The command refuses to skip a message that was received and whose handler fails. If such a message were skipped, the
-next delivery of the message would count as a duplicate, and the message would be lost without a dead letter. Repair the
-handler, or wait until the message is a dead letter. If the broker no longer has the message, have the sender send the
-message again, or give up the message with "once inbox start-at".
+The command refuses to skip a message that was received and whose handler fails. A skip of a message whose handler fails
+would lose the message: the next delivery would count as a duplicate, and the message would not become a dead letter.
+Repair the handler, or wait until the message is a dead letter. If the broker no longer has the message, have the sender
+send the message again, or give up the message with "once inbox start-at".
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(skip) },
@@ -52,7 +53,7 @@ func (c *skip) plan(db *cli.DB, p inbox.Place) (what string, dropped int64, err 
 	case p.There:
 		err = fmt.Errorf("the inbox has received message %d of %s, and will soon try to handle the message. Try: wait until the message is applied or is a dead letter", c.message.Seq, c.subject())
 	case p.Failing.Attempts > 0:
-		err = fmt.Errorf("message %d of %s %s; if you skipped the message, the message would be lost. %s Try: repair the handler; or wait until the message is a dead letter, and then run once deadletter discard. If the broker no longer has the message, let the sender send it again, or run once inbox start-at with --seq %d",
+		err = fmt.Errorf("message %d of %s %s; a skip would lose this message. %s Try: repair the handler; or wait until the message is a dead letter, and then run once deadletter discard. If the broker no longer has the message, let the sender send it again, or run once inbox start-at with --seq %d",
 			c.message.Seq, c.subject(), p.Failing, isTried, c.message.Seq+1)
 	}
 	return fmt.Sprintf("message %d of %s", c.message.Seq, c.subject()) + words.Either(p.Dead, ", which is a dead letter", "") + "; " + waitBehind(p.Parked), 0, err

@@ -14,10 +14,10 @@ import (
 
 var startAtEntry = cli.Entry{
 	Quick: true, Name: "inbox start-at", Brief: "choose the number of the message with which a key of an inbox begins",
-	Help: `Sets the number of the message with which a key of an ordered inbox (inbox.InOrder) begins: the number --seq. Use
-this command when you add a consumer and the earlier messages no longer exist. Messages with smaller numbers count as duplicates.
-If messages with smaller numbers are parked (stored until earlier messages arrive), the inbox deletes them. A key
-never goes back to a smaller number.
+	Help: `Sets the number of the message with which a key of an ordered inbox (inbox.InOrder) begins: the number --seq. Use this
+command when you add a consumer and the earlier messages no longer exist. Messages with smaller numbers count as
+duplicates. If messages with smaller numbers are parked (stored until earlier messages arrive), the inbox deletes them.
+A key never goes back to a smaller number.
 
 Without --yes nothing is changed. The deleted messages cannot be restored.`,
 	Make: func() cli.Runner { return new(startAt) },

@@ -17,20 +17,20 @@ import (
 
 // Noun is once journal.
 var Noun = cli.Noun{
-	Name: "journal", Brief: "requests of a client whose outcome is not known", Group: cli.GroupOperate,
+	Name: "journal", Brief: "requests whose outcome a client does not know", Group: cli.GroupOperate,
 	Entries: []cli.Entry{listEntry, resumeEntry, resolveEntry},
 }
 
 var listEntry = cli.Entry{
-	Name: "journal list", Brief: "list requests of a client whose outcome is not known",
+	Name: "journal list", Brief: "list requests whose outcome a client does not know",
 	Help: `Lists the open intents in the journal of a client (package retry/journal), the oldest first. An intent is the record
 of a request that the client wants to complete. An intent is open until the client knows the outcome of the request.
 The journal is a file, or a table in a database that several clients share; clients may run at the same time as this
 command. The command prints only the method and the address of each request. The state of an intent is
 
   open      the request can be sent again, by the client or by "once journal resume"
-  expired   the key of the request is too old, so the request must not be sent again: an operator must find out if the request
-            took effect, and record the answer with "once journal resolve"
+  expired   the key of the request is too old, so the request must not be sent again: an operator must find
+            out whether the request took effect, and record the answer with "once journal resolve"
   held      the server has responded that the key is too old: treat the intent like an expired intent`,
 	Make: func() cli.Runner { return new(list) },
 }

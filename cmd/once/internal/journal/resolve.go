@@ -18,7 +18,7 @@ records of the server whether the request took effect. Do not guess from the age
 
   --as applied       the request took effect: no client sends it again
   --as not-applied   the request did not take effect, and cannot take effect any more: a caller that still wants
-                     it sends a new request with a new key
+                     the effect sends a new request with a new key
 
 Without --yes nothing is changed. As long as the key of the intent has not expired, prefer "once journal resume",
 which sends the request again with the same key. If the journal is a file, stop its client before you run this

@@ -18,11 +18,11 @@ import (
 )
 
 var resumeEntry = cli.Entry{
-	Name: "journal resume", Brief: "send the requests of open intents again, with their keys",
-	Help: `Reads the journal of a client, and sends each request whose outcome is not known again, with the same key.
-The record of such a request in the journal is an open intent. When the outcome of a request is known, the command
-closes the intent. A server that supports idempotency keys does not execute a finished operation again. If the journal
-is a file, stop its client before you run this command.
+	Name: "journal resume", Brief: "send the requests of open intents again, with the same keys",
+	Help: `Reads the journal of a client. If the outcome of a request is not known, the command sends the request again, with the
+same key. An open intent is the record of a request whose outcome is not known. When the outcome of a request is known,
+the command closes the intent. A server that supports idempotency keys does not execute a finished operation again. If
+the journal is a file, stop its client before you run this command.
 
 The journal does not contain secrets, such as the header Authorization. Give the secrets with --header; you can repeat
 this flag. With --header @FILE the command reads the header lines from a file, so that the secrets are not in the list
@@ -35,11 +35,11 @@ command sends the request to that host without the secrets.
 If a server fails, the command sends only a few requests to this server; the other intents stay open, and you can resume
 them later.
 
-The journal contains an expiry time for each key. After this time the command does not send the request. An operator
-must then find out whether the request took effect, and record the outcome with "once journal resolve". Some intents in
-a database have no expiry time, because a transaction has stored these intents before the first attempt. For these
-intents, --retention says how long the server remembers the key, counted from the time at which the intent was stored.
-For other intents, --retention can make the expiry time earlier, but never later.
+The journal contains an expiry time for each key. After the expiry time of a key, the command does not send the request.
+An operator must then find out whether the request took effect, and record the outcome with "once journal resolve". Some
+intents in a database have no expiry time, because a transaction has stored these intents before the first attempt. For
+an intent without an expiry time, --retention says how long the server remembers the key, counted from the time at which
+the intent was stored. For an intent with an expiry time, --retention can make the expiry time earlier, but never later.
 
 The exit code is 1 if an intent is still open at the end.`,
 	Make: func() cli.Runner { return &resume{header: http.Header{}} },
@@ -77,7 +77,7 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	}
 	a, failed := f.Resume(ctx, operate.ResumeRequest{Host: c.host, Header: c.header, Retain: c.retention})
 	if many := new(operate.HostsError); errors.As(failed, &many) {
-		return cli.Usage(fmt.Sprintf("the journal has intents for %d hosts, and --header would send the secret to all of them", len(many.Hosts)),
+		return cli.Usage(fmt.Sprintf("the journal has intents for %d hosts, and --header would send the secret to all these hosts", len(many.Hosts)),
 			fmt.Sprintf("--host %s, or one of: %s", words.Quoted(many.Hosts[0]), words.Shown(strings.Join(many.Hosts[1:], ", "))))
 	}
 	if c.output != cli.Table {
@@ -98,7 +98,7 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	case failed != nil:
 		return fmt.Errorf("%w. Try: run the same command again when the server answers", failed)
 	case a.Left > 0:
-		return errors.New("a server fails, so the other requests to this server were not sent. Try: run the same command again when the server works")
+		return errors.New("a server fails, so the command has not sent the other requests to this server. Try: run the same command again when the server works")
 	case a.Held > 0:
 		return errors.New("some keys have expired. Try: find out whether these requests took effect, and then run once journal resolve KEY --as applied, or --as not-applied")
 	case a.Open > 0:
@@ -111,7 +111,7 @@ func (c *resume) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 func (c *resume) missing(ctx context.Context, m *cli.Env, f *intents) error {
 	hosts, err := f.Hosts(ctx)
 	if host := hostname.Canonical(c.host); err == nil && len(hosts) > 0 && !slices.Contains(hosts, host) {
-		fmt.Fprintf(m.Stderr, "The journal has no open intent for %s. It has open intents for: %s\n", words.Shown(host), words.Shown(strings.Join(hosts, ", ")))
+		fmt.Fprintf(m.Stderr, "The journal has no open intent for %s. The journal has open intents for: %s\n", words.Shown(host), words.Shown(strings.Join(hosts, ", ")))
 	}
 	return err
 }

@@ -55,22 +55,22 @@ func (d *decision) check(try string) error {
 	}
 	switch {
 	case ways == 0:
-		return cli.Usage("no flag says what the outcome of the call is", try)
+		return cli.Usage("no flag gives the outcome of the call", try)
 	case ways > 1:
 		return cli.Usage("--call-result, --result, --failed and --run-again contradict each other", try)
 	case d.call == "":
-		return cli.Usage("--call is missing, the ID of the call whose outcome you have found out", "--call with the call id that once keys show KEY prints")
+		return cli.Usage("--call is missing: the ID of the call whose outcome you know", "--call with the call id that once keys show KEY prints")
 	case d.voided && !d.runAgain:
 		return cli.Usage("--voided needs --run-again", try+" --voided")
 	// The status belongs to the answer that ends the operation, and a result of the call does not end it.
 	case d.status != 0 && d.callResult != "":
-		return cli.Usage("--status is the status of the last HTTP response, but --call-result does not end the operation", "--call-result alone, or --result with --status")
+		return cli.Usage("--status is only for a decision that ends the operation, and --call-result does not end the operation", "--call-result alone, or --result with --status")
 	case d.status != 0 && (d.runAgain || d.status < 200 || d.status > 599):
 		return cli.Usage(fmt.Sprintf("--status %d is not an HTTP status", d.status), "--status 201 with --result, or --status 422 with --failed")
 	case d.status != 0 && d.failed != "" && d.status < 400:
 		return cli.Usage(fmt.Sprintf("--status %d is not the status of a failure", d.status), "--status 422 with --failed")
 	case d.mediaType != "" && (d.status == 0 || d.result == ""):
-		return cli.Usage("--type is the content type of an HTTP response", "--type with --result and --status")
+		return cli.Usage("--type is only for an HTTP response that contains a result", "--type with --result and --status")
 	case d.retain != 0 && (d.runAgain || d.callResult != ""):
 		return cli.Usage("--retain applies only if the operation ends, but with this decision the operation continues", try)
 	case d.retain < 0:
@@ -84,14 +84,14 @@ func (d *decision) resolution(op operate.Operation) (how lease.Resolution, err e
 	how = lease.Resolution{CallID: d.call, RunAgain: d.runAgain, KeyVoided: d.voided, Retain: d.retain}
 	switch {
 	case d.callResult != "":
-		how.CallValue, err = valueOf("--call-result", d.callResult, "use a file with JSON in the form in which the call would have returned it")
+		how.CallValue, err = valueOf("--call-result", d.callResult, "use a file with JSON in the form of the result of the call")
 	case d.result != "" && d.status != 0:
 		var body []byte
 		if body, err = fileOf("--result", d.result); err == nil {
 			how.Answer = d.answer(body)
 		}
 	case d.result != "":
-		how.Result, err = valueOf("--result", d.result, "use a file with JSON in the form in which the handler would have returned it; or add --status if the file is the body of an HTTP response")
+		how.Result, err = valueOf("--result", d.result, "use a file with JSON in the form of the result of the handler; or add --status if the file is the body of an HTTP response")
 	case d.failed != "" && d.status != 0:
 		how.Answer, err = d.problem(op)
 	case d.failed != "":
@@ -170,7 +170,7 @@ func called(call *lease.Begun) string {
 
 // effect says what the decision does.
 func (d *decision) effect(op operate.Operation, p lease.Progress) string {
-	what, then := "the operation continues after its recovery point", ""
+	what, then := "the operation continues after its last saved phase", ""
 	if p.Call != nil {
 		then = "; the code after " + called(p.Call) + " does NOT run"
 	}
@@ -184,9 +184,9 @@ func (d *decision) effect(op operate.Operation, p lease.Progress) string {
 	case call != nil && call.Tx:
 		what = "the operation executes " + called(call) + " again, and then the code after it"
 	case call != nil && d.voided:
-		what = "the operation makes " + called(call) + " again with a new key, and then runs the code after it"
+		what = "the operation makes " + called(call) + " again with a new key, and then runs the code after the call"
 	case call != nil:
-		what = fmt.Sprintf("the operation makes %s again with the same key %s, and then runs the code after it", called(call), call.Key)
+		what = fmt.Sprintf("the operation makes %s again with the same key %s, and then runs the code after the call", called(call), call.Key)
 	case op.RecoveryPoint == "":
 		what = "the key is new again: a retry executes the operation"
 	}

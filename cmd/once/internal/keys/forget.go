@@ -24,8 +24,8 @@ The command refuses to erase the data of a running operation, or of an operation
 the operation needs this data to continue. See "once keys resolve".
 
 The key itself stays, so that a retry is not executed. (If your keys are personal data, use Config.HashKeys.) Copies
-that the database keeps for its own purposes stay too: dead rows until they are vacuumed, write-ahead logs, replicas,
-and backups.`,
+that the database keeps for its own purposes stay too: dead rows until the next vacuum, write-ahead logs, replicas, and
+backups.`,
 	Make: func() cli.Runner { return new(forget) },
 }
 

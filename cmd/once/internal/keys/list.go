@@ -37,7 +37,7 @@ for this hash, so the command reads all operations that match the other flags: g
 }
 
 // runningMeans explains to operators why a handler that is working now may not be in the list.
-const runningMeans = "The state running means that the operation has a lease. The list shows an operation without a lease only after the commit of this operation"
+const runningMeans = "The state running means that the operation has a lease. An operation without a lease is in the list only after the commit of this operation"
 
 type list struct {
 	db, who, hash string

@@ -83,7 +83,7 @@ func phases(op operate.Operation, p lease.Progress) (list []string) {
 		case e.Failure != "":
 			what = "failed with " + words.Shown(e.Failure)
 		case e.ByHand:
-			what = "done: an operator has entered its result"
+			what = "done: an operator has entered the result of the phase"
 		}
 		list = append(list, words.Shown(e.Phase)+": "+what)
 	}

@@ -59,7 +59,7 @@ func (c *replay) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.to, "to", "", "`URL` of the service (required)")
 	cli.OnCommandLine(fs, "to") // ONCE_TO is a broker
 	fs.IntVar(&c.concurrency, "concurrency", 1, "send `N` requests at the same time")
-	fs.IntVar(&c.times, "times", 1, "repeat the requests of --concurrency `N` times, one repetition after the other")
+	fs.IntVar(&c.times, "times", 1, "send `N` groups of requests, one group after the other; --concurrency is the size of a group")
 	cli.HeaderFlag(fs, "header", c.header, "a header `LINE` for each request, such as 'Authorization: Bearer ...', or @FILE with one header in each line; can be repeated")
 	c.output.Flag(fs)
 }
@@ -75,7 +75,7 @@ func (c *replay) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case err != nil || target.Scheme != "http" && target.Scheme != "https" || target.Hostname() == "" || target.RawQuery != "" || target.Fragment != "" || target.User != nil:
 		return cli.Usage("--to is not the http or https URL of a service", try)
 	case c.concurrency < 1 || c.times < 1 || c.concurrency > maxReplays/c.times:
-		return cli.Usage(fmt.Sprintf("--concurrency %d and --times %d make no useful number of requests", c.concurrency, c.times), fmt.Sprintf("use numbers of at least 1, with at most %d requests in total", maxReplays))
+		return cli.Usage(fmt.Sprintf("--concurrency %d and --times %d are too small or too large", c.concurrency, c.times), fmt.Sprintf("use numbers of at least 1, with at most %d requests in total", maxReplays))
 	}
 	file, err := os.ReadFile(args[0])
 	if err != nil {

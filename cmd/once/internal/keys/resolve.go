@@ -42,12 +42,12 @@ If clients request the operation over HTTP, give the status of the response too:
 --status 422 with --failed. For a request that a gateway forwarded, use only --result or --failed: the client
 waits for a response, and the command refuses --call-result.
 
-If the called service has no record of the call, the call may still take effect later: the call may still be on its
-way. So --run-again is safe only in two cases. In the first case, the service makes one effect for each key, and still
-remembers the key of the call: the call is made again with the same key, within an hour. In the second case, you have
-made the service refuse this key from now on with a tombstone (a payment that was cancelled, or a row with the key):
-then also give --voided, and the call is made with a new key. --failed also needs a tombstone: without a tombstone, the
-call may take effect later.
+If the called service has no record of the call, the call may still take effect later: the call may still be on its way.
+So --run-again is safe only in two cases. In the first case, the service makes one effect for each key, and still
+remembers the key of the call. The operation then makes the call again with the same key, within an hour of your
+decision. In the second case, a tombstone (a cancelled payment, or a row with the key) makes the service refuse the key
+of the call from now on. Then also give --voided: the operation makes the call with a new key. --failed also needs a
+tombstone: without a tombstone, the call may take effect later.
 
 If the operation has saved no phase, --run-again makes its key new again: a retry executes the whole operation. If the
 operation had already taken effect, the retry makes it take effect twice.

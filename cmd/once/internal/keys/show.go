@@ -25,12 +25,13 @@ var Noun = cli.Noun{
 
 var showEntry = cli.Entry{
 	Quick: true, Name: "keys show", Args: "KEY", Brief: "print the history of an idempotency key",
-	Help: `Prints the record of an operation in the database: its state and the time at which this state began, the time
-until which a retry gets the stored result, and the contents of the record. For leased work (work in several phases) the
-command prints the phases, also after the end, and the facts that you need to decide a call whose outcome is unknown. If
-the service has an attempt log, the command also prints the last attempts, including attempts that left no record. At
-the end the command prints the actions of operators on the key. The command records in the audit that you have read the
-operation, if the database user may write to the audit. The command changes nothing else.
+	Help: `Prints the record of an operation in the database: its state and the time at which this state began, the time until
+which a retry gets the stored result, and the contents of the record. For leased work (work in several phases) the
+command prints the phases, even if the work has ended. The command also prints the facts that you need to decide a call
+whose outcome is unknown. If the service has an attempt log, the command also prints the last attempts, including
+attempts that left no record. At the end the command prints the actions of operators on the key. The command records in
+the audit that you have read the operation, if the database user may write to the audit. The command changes nothing
+else.
 
 The scope consists of the caller and the route, such as "acme POST /refunds". Without --scope the command searches all
 scopes. If the database stores keys as hashes, give the key itself: the command computes the hash. If KEY is in
@@ -42,8 +43,8 @@ event. If the operation is a saga, the command prints the steps of the saga. The
 delivered and deleted from the outbox: run "once inbox show ID" in the database of the consumer. An ordered inbox
 (inbox.InOrder or inbox.LatestVersion) stores no IDs of events, so after an event is deleted from the outbox, nothing
 connects the event with an ordered inbox. If the outbox has a Config.RetainDelivered, it keeps delivered events, and
-"once outbox show ID" prints the topic, the key and the number of each event. Give these three values to "once inbox
-show".
+"once outbox show ID" prints the topic, the key and the number of each event. To search ordered inboxes, give the topic,
+the key and the number of the event to "once inbox show".
 
 The exit code is 3 if the database has no record of the key. The exit code is 1 if several scopes have the key and
 --scope is missing ("ambiguous" in JSON).`,

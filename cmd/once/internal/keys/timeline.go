@@ -25,7 +25,7 @@ func printTimeline(w io.Writer, tl operate.Timeline, scope string) error {
 		fmt.Fprintf(t, "\n%s\n", words.Count(tl.Total, "attempt"))
 	}
 	if tl.Dropped > 0 {
-		fmt.Fprintf(t, "The attempt log has dropped %s at this key or at other keys, because the attempt log had no room.\n", words.Count(int(tl.Dropped), "attempt"))
+		fmt.Fprintf(t, "The attempt log has dropped %s of this key or of other keys, because the attempt log had no room.\n", words.Count(int(tl.Dropped), "attempt"))
 	}
 	if len(tl.Audit) > 0 {
 		fmt.Fprint(t, "\naudit\n")

@@ -120,7 +120,7 @@ func TestProvidersReport(t *testing.T) {
 		"a failure and charged": {func(s *Providers, _ func(string, deed)) { s.outcomes[2].charge = "" }, "s-2 was answered as failed, but is charged"},
 		"not booked":            {func(s *Providers, _ func(string, deed)) { s.outcomes[2].decided = false }, `"" is booked`},
 		"not resolved":          {func(s *Providers, _ func(string, deed)) { s.outcomes[2].done = false }, "1 of 2 unknown outcomes were not resolved"},
-		"no check":              {func(s *Providers, _ func(string, deed)) { s.outcomes[0].unknown = false }, "0 unknown outcomes were resolved by asking"},
+		"no check":              {func(s *Providers, _ func(string, deed)) { s.outcomes[0].unknown = false }, "the provider has resolved 0 unknown outcomes"},
 	} {
 		dir := t.TempDir()
 		s := &Providers{ProvidersConfig: ProvidersConfig{Session: "s", Orders: 3, Witness: Witness{DB: db}, DedupesFile: filepath.Join(dir, "a"), ForgetsFile: filepath.Join(dir, "b")}, outcomes: []orderOutcome{

@@ -209,7 +209,7 @@ func (s *Providers) decide(ctx context.Context) error {
 		if !slices.Contains(keys, s.keyOf(i)) || wayOf(i) != payUnsafely {
 			continue
 		}
-		d := Decision{Failed: "the provider has made no charge, and no call to it is in flight"}
+		d := Decision{Failed: "the provider has made no charge, and no call to the provider is in flight"}
 		for _, done := range deeds {
 			if done.What == "charge" && done.Order == s.nameOf(i) {
 				if d.Answer, err = json.Marshal(chargeAnswer{done.Charge}); err != nil {

@@ -65,7 +65,7 @@ func (s *Providers) count(ctx context.Context, r *ProvidersReport) error {
 		complain("%d of %d unknown outcomes were not resolved", r.Unknown-r.Resolved, r.Unknown)
 	}
 	if r.ResolvedByCheck == 0 || r.ResolvedByOperator == 0 {
-		complain("this run proves nothing: %d unknown outcomes were resolved by asking the provider, and %d by the operator; both must happen. Try: use a larger --ops", r.ResolvedByCheck, r.ResolvedByOperator)
+		complain("this run proves nothing: a question to the provider has resolved %d unknown outcomes, and the operator has resolved %d; both numbers must be greater than zero. Try: use a larger --ops", r.ResolvedByCheck, r.ResolvedByOperator)
 	}
 	r.OK = len(r.Reasons) == 0
 	return nil

@@ -112,7 +112,7 @@ func (s *Webhooks) judge(r *WebhooksReport, sent hookSent, books hookBooks) {
 	r.complainf(genuine > 0, "the receiver rejected %d genuine events of the sender", genuine)
 	r.complainf(r.Deliveries < r.Applied+r.DisabledEndpoints+r.DuplicatesDiscarded, "the receiver counts %d deliveries, which is less than the sum of bookings, duplicates and rejections", r.Deliveries)
 	r.complainf(sent.healthyWaiting > 0, "%d deliveries to the healthy endpoint are still waiting", sent.healthyWaiting)
-	r.complainf(sent.hangsWaiting != sent.events, "%d of %d deliveries to the endpoint that hangs are still waiting: the others are lost", sent.hangsWaiting, sent.events)
+	r.complainf(sent.hangsWaiting != sent.events, "%d of %d deliveries to the endpoint that hangs are still waiting: the other deliveries are lost", sent.hangsWaiting, sent.events)
 	r.complainf(!slices.Equal(sent.disabled, []string{s.fails}), "the endpoints %q are disabled, but %q must be disabled", sent.disabled, s.fails)
 	for _, c := range []struct {
 		n    int
@@ -155,7 +155,7 @@ func (s *Webhooks) judgeBookings(r *WebhooksReport, sent hookSent, list []hookBo
 	r.complainf(lost > 0, "%d refunds are not booked", lost)
 	r.complainf(twice > 0, "%d refunds were booked more than once", twice)
 	r.complainf(phantoms > 0, "%d bookings of events that were not sent", phantoms)
-	r.complainf(r.DisabledEndpoints != 1 || notices[s.fails] != 1, "%d notices about disabled endpoints are booked, %d of these about %q; exactly one must be booked", r.DisabledEndpoints, notices[s.fails], s.fails)
+	r.complainf(r.DisabledEndpoints != 1 || notices[s.fails] != 1, "the receiver has booked %d notices about disabled endpoints, and %d of these notices are about %q; the receiver must book exactly one notice", r.DisabledEndpoints, notices[s.fails], s.fails)
 }
 
 // p99 returns the 99th percentile of times in microseconds, in milliseconds.

@@ -58,14 +58,14 @@ func TestWebhooksReport(t *testing.T) {
 		`the endpoints ["ep_fails" "ep_ok"]`: func(_ *Webhooks, sent *hookSent, _ *hookBooks, _ *WebhooksReport) {
 			sent.disabled = append(sent.disabled, "ep_ok")
 		},
-		"0 notices about disabled endpoints": func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
+		"the receiver has booked 0 notices about disabled endpoints": func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
 			books.bookings = books.bookings[:3]
 		},
-		"2 notices about disabled endpoints": func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
+		"the receiver has booked 2 notices about disabled endpoints": func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
 			books.arrived++
 			books.bookings = append(books.bookings, books.bookings[3])
 		},
-		`1 notices about disabled endpoints are booked, 0 of these`: func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
+		`the receiver has booked 1 notices about disabled endpoints, and 0 of these notices are about`: func(_ *Webhooks, _ *hookSent, books *hookBooks, _ *WebhooksReport) {
 			books.bookings[3].subject = "ep_ok"
 		},
 		"this run proves nothing, because it had no kills of the receiver": func(s *Webhooks, _ *hookSent, _ *hookBooks, r *WebhooksReport) { r.ReceiverKills = 0 },

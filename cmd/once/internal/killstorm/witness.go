@@ -101,7 +101,7 @@ func (w Witness) add(ctx context.Context, tenant string, f *found) error {
 		{`select count(*) from ledger_entry e where tenant = $1 and not exists (
 			select 1 from refund r where r.tenant = e.tenant and r.id = e.refund_id)`, "ledger entries without a refund"},
 		{`select count(*) from charge c where tenant = $1 and refunded <> (
-			select coalesce(sum(amount), 0) from refund r where r.tenant = c.tenant and r.charge_id = c.id)`, "charges that are wrong about their refunds"},
+			select coalesce(sum(amount), 0) from refund r where r.tenant = c.tenant and r.charge_id = c.id)`, "charges with a wrong sum of refunds"},
 	}
 	for _, c := range checks {
 		var n int

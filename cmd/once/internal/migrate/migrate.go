@@ -27,7 +27,7 @@ var (
 migrations in a transaction. If a run on MySQL or MariaDB is killed, the next run completes the migration.) Several
 nodes that start at the same time may all run this command. The command does not change the tables of your service.
 
-Migrations are numbered within a capability, which is one of: ` + capabilityNames() + `.
+Each capability has its own numbers of migrations. The capabilities are: ` + capabilityNames() + `.
 With --only, the command creates and updates only the tables of the named capabilities.`,
 		Make: func() cli.Runner { return new(up) },
 	}

@@ -16,8 +16,8 @@ var forgetEntry = cli.Entry{
 	Help: `Erases the payloads and headers of the delivered messages of a key, if the relay keeps delivered messages ("once relay
 --keep"). The command keeps the rows of these messages, with the time of delivery. The command does not erase the
 payloads of messages that still wait for their delivery; if the key has such messages, the exit code is 1. The command
-does not erase the copies in brokers, consumers and dead letters, and not the copies that the database keeps for its
-own purposes, such as its log and its backups.
+does not erase the copies in brokers, consumers and dead letters. The command also does not erase the copies that the
+database keeps for its own purposes, such as its log and its backups.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(forget) },
@@ -54,7 +54,7 @@ func (c *forget) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	fmt.Fprintf(m.Stdout, "forgotten: %s of %s\n", words.Count(int(f.Erased), "delivered message"), c)
 	// Not a success: the caller wants the data erased, and a waiting message still has it.
 	if f.Waiting > 0 {
-		return fmt.Errorf("%s for delivery, so the payload stays. Try: run the same command again after the delivery, or once outbox skip; %s", words.Counted(int(f.Waiting), "message waits", "messages wait"), about(db, "list", c.topic, c.key))
+		return fmt.Errorf("%s for delivery, so the command has not erased the payloads of waiting messages. Try: run the same command again after the delivery, or once outbox skip; %s", words.Counted(int(f.Waiting), "message waits", "messages wait"), about(db, "list", c.topic, c.key))
 	}
 	return nil
 }

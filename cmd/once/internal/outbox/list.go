@@ -18,10 +18,11 @@ import (
 
 var listEntry = cli.Entry{
 	Quick: true, Name: "outbox list", Brief: "list messages that wait for delivery",
-	Help: `Lists the messages of the outbox that are not delivered, the oldest first; the topics and keys that are paused; and
-the topics whose delivery waits for another reason: the destination is down or does not respond, a rate limit applies,
-or messages fail. For each waiting topic the command prints the time at which the wait began, and the error. Each
-relay writes these reasons into the database every five seconds. The command does not print payloads and headers.
+	Help: `Lists the messages of the outbox that are not delivered, the oldest first. The command also lists the topics and keys
+that are paused, and the topics whose delivery waits for another reason: the destination is down or does not respond, a
+rate limit applies, or messages fail. For each waiting topic the command prints the time at which the wait began, and
+the error. Each relay writes the reason of each wait into the database every five seconds. The command does not print
+payloads and headers.
 
 The states of a message:
 

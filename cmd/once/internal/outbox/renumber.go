@@ -55,7 +55,7 @@ func (c *renumber) Run(ctx context.Context, m *cli.Env, _ []string) error {
 		}
 		fmt.Fprintf(m.Stdout, "would renumber: the numbers of all keys continue with a number that was never used\n")
 		if before > 0 {
-			fmt.Fprintf(m.Stdout, "the last renumbering continued after %d\n", before)
+			fmt.Fprintf(m.Stdout, "after the last renumbering, the numbers continued after %d\n", before)
 		}
 		return m.Preview("--yes")
 	}

@@ -16,12 +16,13 @@ import (
 
 var resendEntry = cli.Entry{
 	Quick: true, Name: "outbox resend", Args: "[ID]", Brief: "deliver a delivered message again",
-	Help: `Makes a relay deliver a message again that was delivered and is kept ("once relay --keep"). Use this command if a consumer
-has lost the message. The message has the same ID, number and payload as before, so an inbox that has applied the message
-treats it as a duplicate. If the delivery fails, later messages of the key wait, as after every failed delivery.
+	Help: `Makes a relay deliver a delivered message again. The outbox must have kept the message ("once relay --keep"). Use this
+command if a consumer has lost the message. The message has the same ID, number and payload as before, so an inbox that
+has applied the message treats it as a duplicate. If the delivery fails, later messages of the key wait, as after every
+failed delivery.
 
-With --since instead of an ID, relays deliver all messages again that were delivered at that time or later. Use --since
-for consumers that were restored from a backup. See docs/restore.md.
+With --since instead of an ID, relays deliver again all messages that were delivered at the given time or later. Use
+--since for consumers that were restored from a backup. See docs/restore.md.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(resend) },
@@ -105,7 +106,7 @@ func (c *resend) Run(ctx context.Context, m *cli.Env, args []string) error {
 	case errors.Is(err, outbox.ErrNotDelivered): // another operator has resent it meanwhile
 		return waits(db, e.ID)
 	case errors.Is(err, outbox.ErrErased):
-		return fmt.Errorf("message %s cannot be sent again: its payload and headers were erased, or the message never had them. Try: let the service add a new message", e.ID)
+		return fmt.Errorf("message %s cannot be sent again: its payload and headers were erased, or the message never had a payload and headers. Try: let the service add a new message", e.ID)
 	case err != nil:
 		return refused(db, "change", err)
 	}

@@ -78,7 +78,7 @@ func parseForm(body []byte) (*form, error) {
 		if key == "" {
 			return badJSON(syntax(err))
 		}
-		return f.refuse(http.StatusBadRequest, key, "invalid_json", "is not valid JSON, or what follows it is not: "+syntax(err))
+		return f.refuse(http.StatusBadRequest, key, "invalid_json", "is not valid JSON, or the text after this field is not valid JSON: "+syntax(err))
 	}
 	for d.More() {
 		name, err := d.Token()

@@ -48,7 +48,7 @@ func notFound(kind, id string) *problem {
 
 func exceeds(left int64) *problem {
 	return invalidFields(http.StatusUnprocessableEntity, fieldError{
-		"amount", "amount_exceeds_charge", fmt.Sprintf("is more than the %d that can still be refunded", left),
+		"amount", "amount_exceeds_charge", fmt.Sprintf("is more than %d, the amount that can still be refunded", left),
 	})
 }
 

@@ -45,7 +45,7 @@ func (b batch) exec(_ context.Context, sql string, args ...any) (int64, error) {
 }
 
 func (b batch) each(context.Context, func(func(...any) error) error, string, ...any) error {
-	return errors.New("an action that reads was registered as an action that only writes")
+	return errors.New("an SQL statement that returns rows is in a batch of statements that only write")
 }
 
 type sqlTx struct{ *sql.Tx }

@@ -20,11 +20,11 @@ var sweepEntry = cli.Entry{
 	Help: `Deletes old receipts and tombstones in small transactions with pauses. A receipt is the record that a service commits
 with an operation of a gateway; a tombstone is a record that makes the service refuse an operation that arrives later.
 --retain must be at least the retention of the keys of the gateway: if the receipt of an operation is deleted and a
-request with its key arrives later, the operation is executed again. If the gateway has the setting "store: receipt", the
-gateway remembers a key only as long as its receipt exists.
+request with its key arrives later, the operation is executed again. If the gateway has the setting "store: receipt",
+the gateway remembers a key only as long as its receipt exists.
 
-With --archive the command writes the rows to files before it deletes them. Only this sweeper may use the directory
-DIR: see "once archive".
+With --archive the command writes the rows to files before it deletes them. No other sweeper may use the directory DIR:
+see "once archive".
 
 Without --yes nothing is deleted.`,
 	Make: func() cli.Runner { return new(sweep) },

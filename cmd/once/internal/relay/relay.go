@@ -33,9 +33,9 @@ var Noun = cli.Alone(entry, cli.GroupRun)
 
 var entry = cli.Entry{
 	Name: "relay", Brief: "deliver the messages of an outbox to a broker or a service",
-	Help: `Delivers the messages of an outbox at least once, and the messages of each key in their order, until the
-command is interrupted (SIGINT or SIGTERM). Then the relay waits for the deliveries that it has begun, and ends with
-the exit code 0. A service can also run a relay in its own process, and many relays can run at the same time: each
+	Help: `Delivers the messages of an outbox at least once, and the messages of each key in their order, until the command is
+interrupted (SIGINT or SIGTERM). After the interruption, the relay waits for the deliveries that it has begun, and ends
+with the exit code 0. A service can also run a relay in its own process, and many relays can run at the same time: each
 relay delivers the messages of some of the keys. If a relay dies, other relays take over its keys.
 
 The destinations of --to:
@@ -52,7 +52,7 @@ The destinations of --to:
                                ?exchange=NAME, the routing key; amqps:// for TLS
 
 The released binaries and the container image (the build of cmd/once/full/once) support NATS, Kafka and RabbitMQ. The
-small build in cmd/once does not support these three brokers.
+small build in cmd/once does not support NATS, Kafka and RabbitMQ.
 
 A message that the relay gives up becomes a dead letter ("once deadletter list"), if the database has the tables for
 dead letters. If you need a destination or a setting that this command does not have, run outbox.Relay in your own
@@ -99,7 +99,7 @@ func (c *relay) Flags(fs *pflag.FlagSet) {
 			return nil
 		})
 	})
-	fs.DurationVar(&c.cfg.TTL, "ttl", 0, "the `TIME` after the death of this process until other relays take over its keys (default 10s)")
+	fs.DurationVar(&c.cfg.TTL, "ttl", 0, "if this process dies, other relays take over its keys after this `TIME` (default 10s)")
 	fs.DurationVar(&c.keep, "keep", 0, "keep delivered messages for this `TIME` in once_outbox_sent (default: delete them)")
 	fs.StringVar(&c.dir, "archive", "", "with --keep: write delivered messages to files in this `DIR` before they are deleted; only this relay may use DIR")
 	c.metrics.Flags(fs, "")
@@ -215,7 +215,7 @@ func boxOn(s sqlplane.Database, cfg outbox.Config) (box, error) {
 	case sqlplane.SQL[pgx.Tx]:
 		return outbox.New(s, cfg), nil
 	}
-	return nil, fmt.Errorf("%T has no transactions for an outbox", s)
+	return nil, fmt.Errorf("the store %T has no transactions that an outbox can use", s)
 }
 
 // relayDB is the database of a relay.

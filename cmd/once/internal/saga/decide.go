@@ -30,7 +30,7 @@ call took effect; VALUE is the result that the step would have returned, as JSON
 take effect and never will. Then the saga makes the call again with another key, unless the saga is already undoing its
 steps. "once saga show" prints the key of the call at the called service. If the service encrypts its sagas, --value
 needs --key-file.`)
-	cancelEntry = entry(saga.ActionCancel, "undo a saga that has not passed its pivot", `Cancels a saga: the saga undoes the steps that took effect, and the starter of the saga receives a failure with the code `+saga.CodeCancelled+`
+	cancelEntry = entry(saga.ActionCancel, "undo a saga that has not passed its pivot, the step after which no undo is possible", `Cancels a saga: the saga undoes the steps that took effect, and the starter of the saga receives a failure with the code `+saga.CodeCancelled+`
 and with the text of --reason. The command refuses a saga that has ended, or that has passed its pivot (the step after
 which a saga can only go forward).`)
 	wakeEntry = entry(saga.ActionWake, "continue a waiting saga now", `Continues a waiting saga now. If a node is working on the saga, the next wait of the saga ends at once.`)
@@ -81,7 +81,7 @@ func (c *decide) check(args []string) error {
 		return cli.Usage("--step is missing", try+", with a STEP of once saga show KEY")
 	case c.decision.Action != saga.ActionForce:
 	case c.notMade == c.fs.Changed("value"):
-		return cli.Usage("no flag says what the outcome of the call is", "--value JSON if the call took effect, or --not-made")
+		return cli.Usage("no flag gives the outcome of the call", "--value JSON if the call took effect, or --not-made")
 	case !c.notMade && !json.Valid([]byte(c.value)):
 		return cli.Usage(fmt.Sprintf("--value %s is not JSON", words.Quoted(c.value)), `--value '"text"', --value 7, or --value '{"id":"ch_1"}'`)
 	case !c.notMade:

@@ -13,12 +13,12 @@ import (
 
 var forgetEntry = cli.Entry{
 	Quick: true, Name: "saga forget", Args: "KEY", Brief: "erase the stored data of a saga that has ended",
-	Help: `Erases the outcome of a saga that has ended, the states of its steps, and the inputs and results of its
-steps, if the service stores them (saga.Config.KeepData). The record still shows the tenant and the key of the saga,
-and that the saga has ended, until the record expires: if the same saga is started again, the caller receives the
-answer that the outcome is not available, and no step is executed. The command refuses a saga that has not ended,
-because the saga needs its data to continue. The command does not erase rows that the steps have written to other
-tables or services: for operations, see "once keys forget".
+	Help: `Erases the outcome of a saga that has ended, the states of its steps, and the inputs and results of its steps, if the
+service stores them (saga.Config.KeepData). The record still shows the tenant and the key of the saga, and that the saga
+has ended, until the record expires. If the same saga is started again before the record expires, no step is executed,
+and the caller receives the answer that the outcome is not available. The command refuses a saga that has not ended,
+because the saga needs its data to continue. The command does not erase rows that the steps have written to other tables
+or services: for operations, see "once keys forget".
 
 Without --yes nothing is changed: the command prints the effect. The same commit writes the operator, the time and the
 reason into the audit.`,

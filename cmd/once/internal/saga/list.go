@@ -13,10 +13,10 @@ import (
 
 var listEntry = cli.Entry{
 	Name: "saga list", Brief: "list sagas, each with its current step",
-	Help: `Lists sagas by tenant and key, each with its current step. With --state stuck the command lists only sagas
-that wait for the decision of an operator. --since and --before choose a saga by the time at which it ended, or, if it
-has not ended, by the time at which it started. The value of these flags is a time (2026-01-31T12:00:00Z) or a
-duration before now (90m, 72h) by the clock of the database.
+	Help: `Lists sagas by tenant and key, each with its current step. With --state stuck the command lists only sagas that wait for
+the decision of an operator. --since and --before choose a saga by the time at which it ended, or, if it has not ended,
+by the time at which it started. The value of --since and --before is a time (2026-01-31T12:00:00Z) or a duration before
+now (90m, 72h) by the clock of the database.
 
 A saga that has ended stays in the list until its record expires (saga.Config.Retain).`,
 	Make: func() cli.Runner { return new(list) },

@@ -19,10 +19,10 @@ import (
 
 var showEntry = cli.Entry{
 	Quick: true, Name: "saga show", Args: "KEY", Brief: "print the state and the steps of a saga, and why the saga is stuck",
-	Help: `Prints the record of a saga in the database: its state; its steps in the order in which the steps began; the
-key under which the called service knows a running call; the actions of operators on the saga; and the actions that you
-can take. The inputs and results of steps are printed only with --payload. If the service encrypts these inputs and
-results, the command also needs --key-file.
+	Help: `Prints the record of a saga in the database: its state; its steps in the order in which the steps began; the key under
+which the called service knows a running call; the actions of operators on the saga; and the actions that you can take.
+The inputs and results of steps are printed only with --payload. If the service encrypts the inputs and results, the
+command also needs --key-file.
 
 A waiting saga continues at a stored time, by the clock of the node that stored the time. "once saga wake" makes the
 saga continue at once.`,

@@ -33,11 +33,11 @@ func Policies() []Policy {
 		{Name: "fixed pause", What: "Up to 4 retries, with pauses of 200 ms.", retry: retry.Policy{Base: 200 * ms, Cap: 200 * ms}, rigid: true, burst: unlimited},
 		{Name: "exponential", What: "Pauses of 100, 200, 400 and 800 ms, the same for all clients.", retry: jitter, rigid: true, burst: unlimited},
 		{Name: "full jitter", What: "Full jitter: each pause has a random length, at most that of the exponential pause.", retry: jitter, burst: unlimited},
-		{Name: "in-flight budget", What: "Full jitter; at most 20 % of the requests in flight are retries, or 3 retries.", retry: jitter, burst: unlimited, inFlight: 0.2},
+		{Name: "in-flight budget", What: "Full jitter; at most 20 % of the requests in flight are retries, but 3 retries are always allowed.", retry: jitter, burst: unlimited, inFlight: 0.2},
 		{Name: "traffic budget", What: "Full jitter; each request allows 0.2 retries, and 100 retries are in reserve.", retry: jitter, burst: unlimited, traffic: true},
 		{Name: "breaker", What: "Full jitter; if half of 20 requests in 10 s fail, the client sends nothing for 5 s.", retry: jitter, burst: unlimited, breaker: true},
 		{Name: "queue cap", What: "Full jitter without a budget; package limit is in front of the service.", retry: jitter, burst: unlimited, shed: true},
-		{Name: "once/retry", What: "The default of package retry: full jitter; only a success allows 0.1 retries, and 10 retries are in reserve; no retry if other calls fail in the same way.", retry: jitter, Ours: true},
+		{Name: "once/retry", What: "The default of package retry: full jitter; each successful call allows 0.1 retries, and 10 retries are in reserve; no retry if other calls fail in the same way.", retry: jitter, Ours: true},
 		{Name: "once/retry + limit", What: "The default of package retry; package limit is in front of the service.", retry: jitter, Ours: true, shed: true},
 		{Name: "once on both sides", What: "The default of package retry; package limit is in front of the service; all attempts of a call have one key, which the service remembers.", retry: jitter, Ours: true, shed: true, keyed: true},
 	}

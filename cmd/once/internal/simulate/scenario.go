@@ -57,15 +57,15 @@ func Presets() []Scenario {
 	return []Scenario{
 		{
 			Name: "ordinary", Title: "An ordinary day",
-			Story: "A service can serve 1,000 requests a second, gets 700 requests a second, and has no failure. One attempt in a hundred " +
-				"fails, as on any day: a connection is reset, or a process starts again.",
+			Story: "A service can serve 1,000 requests a second, gets 700 requests a second, and has no failure. " +
+				"One attempt in a hundred fails, as on any day: a connection is reset, or a process starts again.",
 			Clients: 20, Rate: 700, Timeout: sec, Workers: 10, Service: 10 * ms,
 			Length: 60 * sec, From: 10 * sec, To: 50 * sec, Fails: 0.01,
 		},
 		{
 			Name: "herd", Title: "The thundering herd after a dip",
 			Story: "A service can serve 1,000 requests a second, and gets 700 requests a second. For ten seconds the service can serve only 300 requests a second. " +
-				"The service also serves requests whose clients have given up, as services do that do not check the age of queued requests. " +
+				"The service also serves requests whose clients have given up, because the service does not check the age of queued requests. " +
 				"After the ten seconds the service is as fast as before. Does the service recover?",
 			Clients: 20, Rate: 700, Timeout: sec, Workers: 10, Service: 10 * ms,
 			Length: 120 * sec, From: 30 * sec, To: 40 * sec, Slower: 1 / 0.3,
@@ -79,16 +79,16 @@ func Presets() []Scenario {
 		},
 		{
 			Name: "pool", Title: "A pool that retries exhaust",
-			Story: "One request in eighty waits for a locked row, and holds one of 50 connections for three seconds. Without retries, the pool " +
-				"has enough connections. But clients give up after half a second and retry, and each retry holds another connection " +
-				"for three seconds.",
+			Story: "One request in eighty waits for a locked row, and holds one of 50 connections for three seconds. " +
+				"Without retries, the pool has enough connections. " +
+				"But clients give up after half a second and retry, and each retry holds another connection for three seconds.",
 			Clients: 20, Rate: 1000, Timeout: sec / 2, Workers: 50, Service: 10 * ms,
 			Length: 120 * sec, From: 30 * sec, To: 50 * sec, Stuck: 1 / 80.0, Hang: 3 * sec,
 		},
 		{
 			Name: "outage", Title: "A total outage",
-			Story: "For thirty seconds every attempt to open a connection fails. How many calls do retries save, and how many additional " +
-				"attempts do retries cost?",
+			Story: "For thirty seconds every attempt to open a connection fails. " +
+				"How many calls do retries save, and how many additional attempts do retries cost?",
 			Clients: 20, Rate: 700, Timeout: sec, Workers: 10, Service: 10 * ms,
 			Length: 120 * sec, From: 30 * sec, To: 60 * sec, Down: true,
 		},

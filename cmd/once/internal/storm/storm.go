@@ -20,9 +20,9 @@ var Noun = cli.Alone(entry, cli.GroupTry)
 var entry = cli.Entry{
 	Name: "storm", Brief: "simulate the effect of retries on a service that is slow or unavailable",
 	Help: `Simulates clients that retry in different ways while a service is slow or unavailable. The command prints when the
-service has recovered, how many calls have succeeded, and how many requests were sent. Then it prints how these
-numbers are counted, and a verdict. The simulated clients decide with the code of packages retry and limit. The same
-seed gives the same result, byte for byte.
+service has recovered, how many calls have succeeded, and how many requests were sent. Then the command explains how it
+counts the numbers, and prints a verdict. The simulated clients decide with the code of packages retry and limit. The
+same seed gives the same result, byte for byte.
 
   ordinary an ordinary day, on which one attempt in a hundred fails
   herd     for ten seconds the service can serve fewer requests than it gets, so requests queue up
@@ -60,7 +60,7 @@ func (c *storm) Run(_ context.Context, m *cli.Env, _ []string) error {
 		scenarios = []simulate.Scenario{s}
 	}
 	if c.clients < 1 || c.clients > mostClients {
-		return cli.Usage(fmt.Sprintf("--clients %d is not a useful number of clients", c.clients), "--clients 20")
+		return cli.Usage(fmt.Sprintf("--clients %d is too small or too large", c.clients), "--clients 20")
 	}
 	for i := range scenarios {
 		scenarios[i].Clients = c.clients

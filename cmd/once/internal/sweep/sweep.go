@@ -29,8 +29,8 @@ before the command deletes its row; the deletion only frees space. The command n
 running, or whose outcome is unknown. Any number of sweepers may run at the same time, also together with the sweepers
 of the service.
 
-With --archive the command writes the rows to files before it deletes them. Only this sweeper may use the directory
-DIR: see "once archive".
+With --archive the command writes the rows to files before it deletes them. No other sweeper may use the directory DIR:
+see "once archive".
 
 Without --every the command ends when it has deleted all expired rows; a cron job runs the command without --every.
 With --every the command runs until it is interrupted. The exit code is 1 if some expired rows could not be deleted.`,
@@ -57,7 +57,7 @@ func (c *sweep) Flags(fs *pflag.FlagSet) {
 
 func (c *sweep) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	if c.batch < 0 || c.rate <= 0 || c.every < 0 {
-		return cli.Usage("--rate must be greater than zero, --batch and --every must not be negative", "once sweep --help")
+		return cli.Usage("--rate must be greater than zero, and --batch and --every must not be negative", "once sweep --help")
 	}
 	db, err := cli.OpenDatabase(ctx, c.db, false)
 	if err != nil {

@@ -62,11 +62,11 @@ type torture struct {
 func (c *torture) Flags(fs *pflag.FlagSet) {
 	fs.SetInterspersed(false) // flags after the command belong to the command
 	fs.StringVar(&c.request, "request", "", "the `FILE` with the request: an .http file, or a curl command")
-	fs.StringVar(&c.effects, "effects", "", "count the effects: a `URL` or a shell command (!COMMAND) that returns the number of effects")
-	fs.StringSliceVar(&c.proxies, "proxy", nil, "`LISTEN=DATABASE`: kill at each packet to the database; LISTEN is a port, and DATABASE is a port or HOST:PORT")
+	fs.StringVar(&c.effects, "effects", "", "the `URL` or the shell command (!COMMAND) that returns the number of effects")
+	fs.StringSliceVar(&c.proxies, "proxy", nil, "`LISTEN=DATABASE`: kill the API at each packet to the database; LISTEN is a port, and DATABASE is a port or HOST:PORT")
 	fs.StringVar(&c.preset, "preset", probe.Presets[0].Name, "the `NAME` of the format in which the API expects keys: "+strings.Join(probe.Names(), " or "))
 	fs.StringVar(&c.keyHeader, "key-header", "Idempotency-Key", "the `NAME` of the header with the key")
-	fs.IntVar(&c.kills, "kills", 40, "kill at most this `NUMBER` of times")
+	fs.IntVar(&c.kills, "kills", 40, "kill the API at most this `NUMBER` of times")
 	fs.DurationVar(&c.patience, "stuck-after", 2*time.Second, "if the API still refuses a key this `TIME` after a restart, report the key as stuck")
 	fs.StringSliceVar(&c.owned, "i-own-this", nil, "also allow requests to this `HOST`; the test may damage the data of the host")
 	fs.BoolVar(&c.plan, "plan", false, "print the test, and start no process")

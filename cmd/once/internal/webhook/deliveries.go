@@ -83,7 +83,7 @@ var showEntry = cli.Entry{
 	Quick: true, Name: "webhook show", Args: "ENDPOINT EVENT", Brief: "print the attempts to deliver an event to an endpoint",
 	Help: `Prints the delivery of an event to an endpoint, the operation that has sent the event, and each attempt: how long it
 took, and its HTTP status or the reason why no response arrived. With --payload the command also prints the data of the
-event and the beginning of each response. If the service encrypts this data, --payload needs --key-file too.`,
+event and the beginning of each response. If the service encrypts the data of events, --payload needs --key-file too.`,
 	Make: func() cli.Runner { return new(show) },
 }
 

@@ -18,12 +18,12 @@ import (
 
 var endpointsEntry = cli.Entry{
 	Name: "webhook endpoints", Brief: "list endpoints and their failures",
-	Help: `Lists the endpoints of all tenants. With --state failing the command lists the endpoints whose last attempt has
-failed. FAILURES is the number of failures in a row, and SINCE is the time of the first of these failures. With
---state open the command lists the failing endpoints to which the relay sends no requests for a while, because the
-circuit breaker of the endpoint is open. DUE SINCE is the time at which the oldest waiting delivery became due. An
-endpoint that fails for a long time is disabled; the events that wait for it are not lost. PUBLIC KEY is the key with
-which receivers verify the signatures of an endpoint that signs with a private key.`,
+	Help: `Lists the endpoints of all tenants. With --state failing the command lists the endpoints whose last attempt has failed.
+FAILURES is the number of failures in a row, and SINCE is the time of the first of these failures. With --state open the
+command lists the failing endpoints to which the relay sends no requests for a while, because the circuit breaker of the
+endpoint is open. DUE SINCE is the time at which the oldest waiting delivery became due. An endpoint that fails for a
+long time is disabled; the events that wait for it are not lost. PUBLIC KEY is the key with which receivers verify
+signatures. Only an endpoint whose webhooks are signed with a private key has a PUBLIC KEY.`,
 	Make: func() cli.Runner { return new(endpoints) },
 }
 

@@ -114,7 +114,7 @@ func (c *listen) print(w io.Writer, one arrived) {
 	what := "the signature is not correct"
 	switch {
 	case one.Stale:
-		what = "the signature is correct, but the time of the request is not"
+		what = "the signature is correct, but the time of the request is too far from the present time"
 	case one.Genuine:
 		what = fmt.Sprintf("%s %s", words.OrDash(one.ID), words.OrDash(one.Type))
 	}

@@ -114,10 +114,10 @@ many failures. The events that wait for the endpoint are delivered first.` + aud
 }
 
 var recoverEntry = cli.Entry{
-	Name: "webhook recover", Args: "ENDPOINT", Brief: "send the events again that an endpoint did not receive",
-	Help: `Sends again each event of a period whose attempts have all failed; the schedule of attempts starts from its
-beginning. With --missed the command instead sends the events of the period that were never sent to the endpoint,
-because the endpoint was disabled or its filter did not match the events.
+	Name: "webhook recover", Args: "ENDPOINT", Brief: "send again the events that an endpoint did not receive",
+	Help: `Sends an event of a period again if all attempts to deliver the event have failed. The schedule of attempts then starts
+from its beginning. With --missed the command sends other events of the period: the events that were never sent to the
+endpoint, because the endpoint was disabled or its filter did not match the events.
 
 The command works in small transactions. If the command is killed, it has sent only a part of the events: run the same
 command again to send the other events.` + audited,
@@ -140,7 +140,7 @@ func newRecover() *change {
 		args: 1, try: try, would: "send again to", did: "sent again to",
 		flags: func(fs *pflag.FlagSet) {
 			between.Flags(fs)
-			fs.Float64Var(&rate, "rate", 0, "send at most this number of events a second (default: all at once)")
+			fs.Float64Var(&rate, "rate", 0, "send at most this `NUMBER` of events a second (default: all at once)")
 			fs.BoolVar(&missed, "missed", false, "send the events that were never sent to this endpoint")
 		},
 		count: func(ctx context.Context, db *cli.DB, args []string) (string, error) {

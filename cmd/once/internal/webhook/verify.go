@@ -89,8 +89,8 @@ func (s *sender) verifier() (v *webhook.Verifier, err error) {
 
 var verifyEntry = cli.Entry{
 	Name: "webhook verify", Args: "[FILE]", Brief: "check the signature of a captured request",
-	Help: `Reads a request from FILE, or from standard input: its headers, an empty line and the raw body. The request line, such as
-"POST /hooks HTTP/1.1", may precede the headers. The command prints whether the signature is correct, which event the
+	Help: `Reads a request from FILE, or from standard input: its headers, an empty line and the raw body. The request line, such
+as "POST /hooks HTTP/1.1", may precede the headers. The command prints whether the signature is correct, which event the
 request contains, and whether a service would refuse the request now because the request is too old.
 
   once webhook verify --scheme stripe --secret-file secret request.http
@@ -109,7 +109,7 @@ type verify struct {
 
 func (c *verify) Flags(fs *pflag.FlagSet) {
 	c.sender.Flags(fs)
-	fs.DurationVar(&c.tolerance, "tolerance", 5*time.Minute, "the largest difference between the time in the request and now that the service accepts")
+	fs.DurationVar(&c.tolerance, "tolerance", 5*time.Minute, "the largest difference that the service accepts between the time of the request and the present time")
 	c.output.Flag(fs)
 }
 

@@ -141,7 +141,7 @@ func (k kafkaURL) options() ([]kgo.Opt, error) {
 	if k.ca != "" {
 		pem, err := os.ReadFile(k.ca)
 		if err != nil {
-			return nil, fmt.Errorf("ca: %w. Try: a file that this user may read", err)
+			return nil, fmt.Errorf("the parameter ca: %w. Try: use a file that you may read", err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {

@@ -104,7 +104,7 @@ func TestKafkaURLRefused(t *testing.T) {
 		"kafka://a:9092?tls=true&tls=false":         "twice",
 		"kafka://a:9092?ca=/etc/ca.pem":             "tls=true",
 		"kafka://u:secret@a:9092?secret=1":          "tls, ca and sasl",
-		"kafka://u:secret@a:9092?tls=true&ca=/no/x": "a file that this user may read",
+		"kafka://u:secret@a:9092?tls=true&ca=/no/x": "a file that you may read",
 		"kafka://a:9092?tls=true&ca=" + empty:       "PEM",
 	} {
 		if _, err := Open(to); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret@") {

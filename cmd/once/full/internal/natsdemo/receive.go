@@ -44,7 +44,7 @@ func (c *receive) Flags(fs *pflag.FlagSet) {
 	cli.OnCommandLine(fs, "db")
 	fs.StringVar(&c.from, "from", "", "`URL` of the NATS server, required")
 	fs.StringVar(&c.cfg.Tenant, "tenant", "demo", "`NAME` of the tenant")
-	fs.Int64Var(&c.cfg.Defect, "defect", 0, "the receiver cannot book refunds of this `AMOUNT` (default: the receiver can book every refund)")
+	fs.Int64Var(&c.cfg.Defect, "defect", 0, "the `AMOUNT` of the refunds that the receiver cannot book (default: the receiver can book every refund)")
 }
 
 func (c *receive) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {

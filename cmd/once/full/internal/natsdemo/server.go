@@ -27,7 +27,7 @@ type natsServer struct{ listen, dir string }
 
 func (c *natsServer) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.listen, "listen", "127.0.0.1:4222", "`ADDRESS` to serve at")
-	fs.StringVar(&c.dir, "dir", "", "`FOLDER` for the streams, required")
+	fs.StringVar(&c.dir, "dir", "", "`FOLDER` in which the server stores its streams (required)")
 }
 
 func (c *natsServer) Run(ctx context.Context, m *cli.Env, _ []string) error {

@@ -21,7 +21,7 @@ var (
 	ignored   = &cause{"ignored", Violation, "commit the key, the effect and the answer in one transaction, and look up the key before the handler does any work"}
 	refused   = &cause{"refused", Deviation, "store the answer under the key, and send this answer to each retry: a client that has lost the answer cannot get the answer in another way"}
 	race      = &cause{"race", Violation, "insert the key under a unique constraint before the effect, in the transaction of the effect; a look-up alone does not stop two requests that arrive at the same time"}
-	shared    = &cause{"shared", Violation, "look up the whole key, byte by byte, together with the caller: two keys are two operations"}
+	shared    = &cause{"shared", Violation, "compare the whole key, byte by byte, together with the caller: two different keys belong to two operations"}
 	forgotten = &cause{"forgotten", Violation, "keep each key for at least 24 hours: a later key must not replace an earlier key"}
 	mismatch  = &cause{"mismatch", Violation, "store a hash of the request with the key, and refuse a different request with this key (422, or 400 as Stripe does)"}
 	unkept    = &cause{"unkept", Violation, "do not change the stored record of a key when the API refuses a different request with this key"}
@@ -44,7 +44,7 @@ var (
 	inFlight    = &cause{"in-flight", Deviation, "answer 409 while the first request with the key is running"}
 	picky       = &cause{"picky", Deviation, "compare only the method, the path and the body of a retry with the first request: User-Agent, tracing headers and unknown headers change at each attempt"}
 	empty       = &cause{"empty", Deviation, "refuse an empty key with 400: a client with an empty key believes that the key protects the request"}
-	corrected   = &cause{"corrected", Deviation, "if you store the failure of a request, also store its body, and compare the body of each retry with the stored body"}
+	corrected   = &cause{"corrected", Deviation, "if you store the failure of a request, also store the body of the request, and compare the body of each retry with the stored body"}
 	seen        = &cause{"seen", Deviation, "look up the key together with the authenticated caller"}
 	missing     = &cause{"missing", Note, "on routes that require a key, refuse a request without a key with 400"}
 	malformed   = &cause{"malformed", Note, "refuse with 400 a key that is not a string in the format of structured fields (RFC 9651)"}

@@ -29,7 +29,7 @@ var checks = []check{
 	{"replay", "a retry gets the stored answer", 1, 0, 0, ignored, lost, nil, (*Probe).checkReplay},
 	{"alternate", "requests with two keys are retried alternately", 3, 0, 1, forgotten, lost, nil, (*Probe).checkAlternate},
 	{"repeat", "a client retries again and again", 3, 0, 0, forgotten, lost, nil, (*Probe).checkRepeat},
-	{"headers", "a retry has another User-Agent and trace", 1, 0, 0, headers, lost, nil, (*Probe).checkHeaders},
+	{"headers", "a retry has another User-Agent and another trace", 1, 0, 0, headers, lost, nil, (*Probe).checkHeaders},
 	{"mismatch", "a different request with a used key", 2, 0, 1, mismatch, lost, needsOther, (*Probe).checkMismatch},
 	{"unchanged", "a retry gets the first answer after a different request with its key", 1, 0, 0, unkept, lost, needsOther, (*Probe).checkUnchanged},
 	{"concurrent", "requests with one key at the same time", polls, 1, 1, race, lost, nil, (*Probe).checkConcurrent},
@@ -47,7 +47,7 @@ var checks = []check{
 	{"slow body", "a request that arrives while a client is still sending another request with the same key", polls + 2, 0, 1, slow, halfBody, needsBody, (*Probe).checkSlowBody},
 	{"callers", "another caller has the same key", 1, 0, 1, ignored, leaked, needsAs, (*Probe).checkCallers},
 	{"corrected", "a wrong request that the client corrects and sends with the same key", polls + 1, 0, 1, ignored, lost, needsBody, (*Probe).checkCorrected},
-	{"late", "the first request is retried at the end", 1, 0, 0, forgotten, lost, nil, (*Probe).checkLate},
+	{"late", "at the end of the test, the first request is retried", 1, 0, 0, forgotten, lost, nil, (*Probe).checkLate},
 	{"after", "the first request is retried after the time in --after", 1, 0, 0, forgotten, lost, needsAfter, (*Probe).checkAfter},
 }
 
@@ -129,9 +129,9 @@ func (p *Probe) replayed(before, again answer, double *cause, about string) {
 	case !again.ok():
 		p.find(refused, fmt.Sprintf("%s: the API answers %d, and does not send the stored answer", about, again.status))
 	case !same(before, again) && p.Effects == nil:
-		p.find(double, about+": the answer has other bytes than the first answer. The API has executed the request again, or has built the answer again. Use --effects to find out which of these two is true")
+		p.find(double, about+": the bytes of the answer differ from the first answer. The API has executed the request again, or has built the answer again. Use --effects to find out which of these two is true")
 	case !same(before, again):
-		p.pending = append(p.pending, pending{body, about + ": the answer has other bytes than the first answer"})
+		p.pending = append(p.pending, pending{body, about + ": the bytes of the answer differ from the first answer"})
 	default:
 		p.alike(before, again, about)
 	}

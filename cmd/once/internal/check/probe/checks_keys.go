@@ -42,9 +42,9 @@ func (p *Probe) checkEmpty(ctx context.Context) error {
 	switch {
 	case !a.ok() || !b.ok():
 	case same(a, b) && p.tells():
-		p.find(empty, "the API treats an empty key like each other key: all clients with an empty key get one answer")
+		p.find(empty, "the API treats an empty key like any other key: all clients with an empty key get the same answer")
 	default:
-		p.find(empty, "the API treats an empty key like a missing key: a retry with an empty key executes again")
+		p.find(empty, "the API treats an empty key like a missing key: the API executes a retry with an empty key again")
 	}
 	return nil
 }

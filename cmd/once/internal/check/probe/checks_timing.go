@@ -191,7 +191,7 @@ func (p *Probe) checkSlowBody(ctx context.Context) error {
 }
 
 func (p *Probe) checkCorrected(ctx context.Context) error {
-	const about = "a wrong request, which the client has corrected and sent with the same key"
+	const about = "a request that the client has corrected and sent with the key of the wrong request"
 	key := p.fresh()
 	m := of(key)
 	m.body = p.Request.Body[:len(p.Request.Body)/2]

@@ -116,7 +116,7 @@ func (r *run) learn(ctx context.Context) (isOver bool, err error) {
 	case again.status != r.usual.status:
 		r.find(different, point{}, fmt.Sprintf("a retry gets %v, and not %v", again, r.usual))
 	case !r.isStored:
-		r.find(different, point{}, "the answer to a retry has other bytes than the first answer")
+		r.find(different, point{}, "the bytes of the answer to a retry differ from the first answer")
 	}
 	// A kill proves nothing about a service that does not even keep a key while it runs.
 	return effects > r.unit || r.usual.status != again.status, nil

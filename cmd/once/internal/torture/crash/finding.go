@@ -46,7 +46,7 @@ var (
 	double    = &cause{"double", probe.Violation, together + "; a key that is marked as running does not show whether the effect happened"}
 	lost      = &cause{"lost", probe.Violation, together + ", and send the answer after the commit"}
 	stuck     = &cause{"stuck", probe.Violation, together + ", so that a crash rolls the key back; or hold the key with a lease, and set --stuck-after to more than the time of the lease"}
-	different = &cause{"different", probe.Deviation, "store the status and the body of the answer in the transaction of the effect, and send them to each retry"}
+	different = &cause{"different", probe.Deviation, "store the status and the body of the answer in the transaction of the effect, and send the stored answer to each retry"}
 )
 
 // seen has the observations about one key.
