@@ -247,7 +247,7 @@ func TestUndoIsInterrupted(t *testing.T) {
 		for _, applied := range []bool{true, false} {
 			interrupted := 0
 			for at := 1; ; at++ {
-				b, calls := newBank(t, once.Config{Settle: time.Millisecond}), 0
+				b, calls := newBank(t, once.Config{}), 0
 				fail := func(do func() error) error {
 					if calls++; calls != at {
 						return do()
@@ -280,7 +280,7 @@ func TestUndoIsInterrupted(t *testing.T) {
 						}
 						return err
 					},
-				}, once.Config{Runs: 1, Settle: time.Millisecond})
+				}, once.Config{Runs: 1})
 				if _, err := b.undo(deposit); err != nil {
 					interrupted++
 				}
