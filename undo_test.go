@@ -243,65 +243,63 @@ func TestUndoIsRefused(t *testing.T) {
 // TestUndoIsInterrupted: whichever call of the store fails under an undo, before or after it was applied, the next undo finishes it: its
 // effect is there once.
 func TestUndoIsInterrupted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // so that no commit takes longer than Settle
-		for _, executed := range []bool{true, false} {
-			for _, applied := range []bool{true, false} {
-				interrupted := 0
-				for at := 1; ; at++ {
-					b, calls := newBank(t, once.Config{Settle: time.Millisecond}), 0
-					fail := func(do func() error) error {
-						if calls++; calls != at {
-							return do()
+	for _, executed := range []bool{true, false} {
+		for _, applied := range []bool{true, false} {
+			interrupted := 0
+			for at := 1; ; at++ {
+				b, calls := newBank(t, once.Config{}), 0
+				fail := func(do func() error) error {
+					if calls++; calls != at {
+						return do()
+					}
+					err := error(&store.Error{Kind: store.KindUnavailable, Err: errors.New("killed")})
+					if applied {
+						err = errors.Join(&store.Error{Kind: store.KindLost, Err: errors.New("killed")}, do())
+					}
+					return err
+				}
+				if executed {
+					_, err := b.do(deposit)
+					must(t, err)
+				}
+				whole := b.engine
+				b.engine = once.New[tx](&spy{
+					Store: b.db,
+					begin: func(ctx context.Context, ask store.BeginOptions) (txn store.Transaction[tx], rec store.Record, err error) {
+						err = fail(func() error { txn, rec, err = b.db.Begin(ctx, ask); return err })
+						if err != nil && txn != nil {
+							_ = txn.Rollback(ctx)
+							txn = nil
 						}
-						err := error(&store.Error{Kind: store.KindUnavailable, Err: errors.New("killed")})
-						if applied {
-							err = errors.Join(&store.Error{Kind: store.KindLost, Err: errors.New("killed")}, do())
+						return txn, rec, err
+					},
+					commit: func(ctx context.Context, txn store.Transaction[tx], c store.Change) error {
+						err := fail(func() error { return txn.Commit(ctx, c) })
+						if store.KindOf(err) == store.KindUnavailable {
+							_ = txn.Rollback(ctx) // as the server does
 						}
 						return err
-					}
-					if executed {
-						_, err := b.do(deposit)
-						must(t, err)
-					}
-					whole := b.engine
-					b.engine = once.New[tx](&spy{
-						Store: b.db,
-						begin: func(ctx context.Context, ask store.BeginOptions) (txn store.Transaction[tx], rec store.Record, err error) {
-							err = fail(func() error { txn, rec, err = b.db.Begin(ctx, ask); return err })
-							if err != nil && txn != nil {
-								_ = txn.Rollback(ctx)
-								txn = nil
-							}
-							return txn, rec, err
-						},
-						commit: func(ctx context.Context, txn store.Transaction[tx], c store.Change) error {
-							err := fail(func() error { return txn.Commit(ctx, c) })
-							if store.KindOf(err) == store.KindUnavailable {
-								_ = txn.Rollback(ctx) // as the server does
-							}
-							return err
-						},
-					}, once.Config{Runs: 1, Settle: time.Millisecond})
-					if _, err := b.undo(deposit); err != nil {
-						interrupted++
-					}
-					b.engine = whole
-					if did, err := b.undo(deposit); did != executed || err != nil {
-						t.Errorf("call %d: %v, %v", at, did, err)
-					}
-					if executed {
-						b.wants(1, 1)
-					} else if _, err := b.do(deposit); err == nil {
-						t.Errorf("call %d: a late forward was executed", at)
-					}
-					if calls < at {
-						break
-					}
+					},
+				}, once.Config{Runs: 1})
+				if _, err := b.undo(deposit); err != nil {
+					interrupted++
 				}
-				if !applied && interrupted < 2 {
-					t.Errorf("only %d undos were interrupted", interrupted)
+				b.engine = whole
+				if did, err := b.undo(deposit); did != executed || err != nil {
+					t.Errorf("call %d: %v, %v", at, did, err)
+				}
+				if executed {
+					b.wants(1, 1)
+				} else if _, err := b.do(deposit); err == nil {
+					t.Errorf("call %d: a late forward was executed", at)
+				}
+				if calls < at {
+					break
 				}
 			}
+			if !applied && interrupted < 2 {
+				t.Errorf("only %d undos were interrupted", interrupted)
+			}
 		}
-	})
+	}
 }

@@ -24,12 +24,13 @@ type handler = func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx)
 
 // service is a protected handler behind a real server.
 type service struct {
-	t     *testing.T
-	store *faulty
-	url   string
-	addr  string
-	runs  atomic.Int64 // of the handler
-	log   events
+	t       *testing.T
+	store   *faulty
+	handler http.Handler
+	url     string
+	addr    string
+	runs    atomic.Int64 // of the handler
+	log     events
 }
 
 type setup struct {
@@ -61,6 +62,7 @@ func start(t *testing.T, cfg setup, h handler) *service {
 	if cfg.around != nil {
 		next = cfg.around(next)
 	}
+	s.handler = next
 	server := httptest.NewUnstartedServer(next)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.Start()
@@ -241,11 +243,14 @@ func (l *events) last() once.Event {
 	return l.list[len(l.list)-1]
 }
 
-// roundTrip is for what needs no server.
-func roundTrip(h http.Handler, method, target, body, key string) response {
+// roundTrip is for what needs no server, and for bubbles, where time is not real. Further header lines are pairs of name and value.
+func roundTrip(h http.Handler, method, target, body, key string, header ...string) response {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	if key != "" {
 		r.Header.Set("Idempotency-Key", key)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)

@@ -3,6 +3,7 @@ package oncehttp_test
 import (
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oncelib/once/oncehttp"
@@ -21,8 +22,7 @@ func TestTimeoutHandler(t *testing.T) {
 		first          int // effects
 	}{"outside": {timeout, nil, 1}, "inside": {nil, timeout, 0}} {
 		t.Run(name, func(t *testing.T) {
-			slow, late := true, make(chan error, 1)
-			answered := make(chan bool)
+			slow, late, answered := true, chan error(nil), chan bool(nil)
 			s := start(t, setup{Config: oncehttp.Config{Wait: time.Minute}, around: c.around, inside: c.inside}, func(w http.ResponseWriter, r *http.Request, tx *memstore.Tx) {
 				if slow {
 					slow = false
@@ -40,20 +40,23 @@ func TestTimeoutHandler(t *testing.T) {
 				}
 				create(w, r, tx)
 			})
-			if got := s.post("k", ""); got.status != 503 || got.body != "too slow" {
-				t.Fatalf("%+v", got)
-			}
-			close(answered)
-			switch err := <-late; {
-			case c.first == 1 && err != nil:
-				t.Errorf("the handler was still inside: %v", err)
-			case c.first == 0 && err == nil:
-				t.Error("a write after the end of the transaction is not refused")
-			}
-			want := map[int]string{1: "replayed", 0: "stored"}[c.first]
-			if got := s.post("k", ""); got.status != 201 || got.idempotency() != want {
-				t.Errorf("the retry: %+v", got)
-			}
+			synctest.Test(t, func(t *testing.T) { // where the timeout cannot end before the handler begins
+				late, answered = make(chan error, 1), make(chan bool)
+				if got := roundTrip(s.handler, "POST", "/refunds", "", "k"); got.status != 503 || got.body != "too slow" {
+					t.Fatalf("%+v", got)
+				}
+				close(answered)
+				switch err := <-late; {
+				case c.first == 1 && err != nil:
+					t.Errorf("the handler was still inside: %v", err)
+				case c.first == 0 && err == nil:
+					t.Error("a write after the end of the transaction is not refused")
+				}
+				want := map[int]string{1: "replayed", 0: "stored"}[c.first]
+				if got := roundTrip(s.handler, "POST", "/refunds", "", "k"); got.status != 201 || got.idempotency() != want {
+					t.Errorf("the retry: %+v", got)
+				}
+			})
 			s.expect(int64(2-c.first), "n", 1)
 			if v, _ := s.store.Get("late"); v == "1" != (c.first == 1) {
 				t.Errorf("late: %q", v)

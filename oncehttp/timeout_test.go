@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oncelib/once/oncehttp"
@@ -56,9 +57,11 @@ func TestDeadlineEndsTheHandler(t *testing.T) {
 		}
 		oncehttp.Fail(w, r, r.Context().Err())
 	})
-	if got := s.post("k", "", "X-Request-Timeout", "20ms"); got.status != 503 || !got.problem(t).Retryable || got.header.Get("Retry-After") == "" {
-		t.Errorf("%+v", got)
-	}
+	synctest.Test(t, func(t *testing.T) { // where the deadline cannot end before the handler begins
+		if got := roundTrip(s.handler, "POST", "/refunds", "", "k", "X-Request-Timeout", "20ms"); got.status != 503 || !got.problem(t).Retryable || got.header.Get("Retry-After") == "" {
+			t.Errorf("%+v", got)
+		}
+	})
 	s.expect(1, "n", 0)
 }
 
@@ -68,8 +71,10 @@ func TestDeadlineDoesNotEndTheCommit(t *testing.T) {
 		<-r.Context().Done()
 		create(w, r, tx)
 	})
-	if got := s.post("k", "", "X-Request-Timeout", "20ms"); got.status != 201 || got.idempotency() != "stored" {
-		t.Errorf("%+v", got)
-	}
+	synctest.Test(t, func(t *testing.T) { // as above
+		if got := roundTrip(s.handler, "POST", "/refunds", "", "k", "X-Request-Timeout", "20ms"); got.status != 201 || got.idempotency() != "stored" {
+			t.Errorf("%+v", got)
+		}
+	})
 	s.expect(1, "n", 1)
 }

@@ -123,7 +123,7 @@ func TestASwapThatLosesIsTaken(t *testing.T) {
 // waiting returns when n sessions wait for a lock.
 func waiting(t *testing.T, pool *pgxpool.Pool, n int) {
 	t.Helper()
-	patience := time.Now().Add(15 * time.Second)
+	patience := time.Now().Add(time.Minute)
 	for count(t, pool, "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'") < n {
 		if time.Now().After(patience) {
 			t.Fatal("no caller waits")

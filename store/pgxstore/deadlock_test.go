@@ -36,6 +36,7 @@ func embrace(ctx context.Context, t *testing.T, pool *pgxpool.Pool, tx pgx.Tx) (
 		_, _ = other.Exec(ctx, take, 1) // waits for us
 		_ = other.Rollback(ctx)
 	}()
+	waiting(t, pool, 1) // ours looks for a deadlock only once, a second after it has begun to wait
 	return func() { <-done }
 }
 

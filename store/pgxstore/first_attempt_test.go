@@ -308,10 +308,7 @@ func TestAFirstStatementThatFails(t *testing.T) {
 func TestAFirstAttemptOnABrokenConnection(t *testing.T) {
 	t.Parallel()
 	const conns = 5
-	pool := openPool(t, func(c *pgxpool.Config) {
-		c.MinConns, c.MaxConns = conns, conns
-		c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // which would find it, on a slow machine
-	})
+	pool := openPool(t, func(c *pgxpool.Config) { c.MinConns, c.MaxConns = conns, conns })
 	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 2})
 	if _, err := once.Do(t.Context(), e, once.Operation{Scope: "broken", Key: "before"}, insertCharge("before")); err != nil {
 		t.Fatal(err) // which has asked the server whether it keeps claims

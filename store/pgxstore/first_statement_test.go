@@ -318,22 +318,23 @@ func TestAFirstStatementIsBounded(t *testing.T) {
 	if _, err := other.Exec(t.Context(), "lock table charge in access exclusive mode"); err != nil {
 		t.Fatal(err)
 	}
-	// The unit is what an ordinary statement waits on this machine: the server's second, and
-	// whatever the machine adds.
-	wait := func(name string, bounds store.Timeouts, first bool) time.Duration {
-		began := time.Now()
-		_, err := once.Do(t.Context(), e, once.Operation{Scope: "bounded", Key: once.NewKey(), Attempt: attempt(first), Timeouts: bounds}, insertCharge(name))
-		if once.CodeOf(err) != once.CodeUnavailable {
-			t.Errorf("%s, first %t: %v", name, first, err)
-		}
-		return time.Since(began)
-	}
 	for name, bounds := range map[string]store.Timeouts{
 		"lock": {Lock: time.Second}, "statement": {Statement: time.Second},
 	} {
-		unit := wait(name, bounds, false)
-		if took := wait(name, bounds, true); took > unit*9/5 { // one bound, and not one for each of two steps
-			t.Errorf("%s: a first statement waits for %v, an ordinary one for %v", name, took, unit)
+		for tries := 1; ; tries++ {
+			began := time.Now()
+			_, err := once.Do(t.Context(), e, once.Operation{Scope: "bounded", Key: once.NewKey(), Attempt: once.Attempt{Number: 1}, Timeouts: bounds}, insertCharge(name))
+			if once.CodeOf(err) != once.CodeUnavailable {
+				t.Errorf("%s: %v", name, err)
+			}
+			took := time.Since(began)
+			if took < 2*time.Second { // one bound, and not one for each of two steps, which would take longer each time
+				break
+			}
+			if tries == 4 {
+				t.Errorf("%s: a first statement waits for %v", name, took)
+				break
+			}
 		}
 	}
 }
@@ -402,7 +403,7 @@ func TestOpeningForTheConnectionEnds(t *testing.T) {
 		if once.EffectOf(err) != once.EffectNotApplied || err == nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it waits for ever")
 	}
 }

@@ -314,10 +314,7 @@ func normal(queries []string) []string {
 // connection that broke while it was idle.
 func TestATracerSeesWhatAFirstAttemptFinds(t *testing.T) {
 	t.Parallel()
-	pool, seen := recorded(t, func(c *pgxpool.Config) {
-		c.MaxConns = 2
-		c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // which finds broken ones, if the machine is slow
-	})
+	pool, seen := recorded(t, func(c *pgxpool.Config) { c.MaxConns = 2 })
 	e := once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 2})
 	elsewhere := func() *once.Engine[pgx.Tx] {
 		return once.New(pgxstore.New(pool, pgxstore.Config{}), once.Config{Runs: 2})

@@ -42,14 +42,14 @@ func harnessOf(server *testenv.Redis, cfg redisstore.Config) storetest.Operation
 		Open: func(tb testing.TB) store.Operations {
 			tb.Helper()
 			opens++
-			rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), DB: opens, MaxRetries: -1})
+			rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), DB: opens, MaxRetries: -1, ReadTimeout: patience})
 			tb.Cleanup(func() { _ = rdb.Close() })
 			return opened{redisstore.New(rdb, cfg), rdb}
 		},
 		Peer: func(tb testing.TB, s store.Operations) store.Operations {
 			tb.Helper()
 			options := *s.(opened).rdb.Options()
-			rdb := redis.NewClient(&redis.Options{Addr: options.Addr, DB: options.DB, MaxRetries: -1})
+			rdb := redis.NewClient(&redis.Options{Addr: options.Addr, DB: options.DB, MaxRetries: -1, ReadTimeout: patience})
 			tb.Cleanup(func() { _ = rdb.Close() })
 			return opened{redisstore.New(rdb, cfg), rdb}
 		},

@@ -56,10 +56,13 @@ func startReplica(tb testing.TB, port int, valkey bool) *testenv.Redis {
 	return replica
 }
 
+// patience is how long a client waits for an answer. A server whose disk is busy is not down.
+const patience = time.Minute
+
 // clientOf returns a client that sends each command once.
 func clientOf(tb testing.TB, addr string) *redis.Client {
 	tb.Helper()
-	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, DialerRetries: 1})
+	rdb := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, DialerRetries: 1, ReadTimeout: patience})
 	tb.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }

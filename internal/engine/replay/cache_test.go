@@ -111,8 +111,8 @@ func TestCacheKeepsWhatIsAskedFor(t *testing.T) {
 // TestCacheGoesByBothClocks: one stands still while the machine is suspended.
 func TestCacheGoesByBothClocks(t *testing.T) {
 	c, id := NewCache(1<<20, time.Minute), store.ID{Scope: "s", Key: "k"}
-	c.Put(id, store.Record{}, time.Hour, c.Ticket())
 	now := time.Now()
+	c.Put(id, store.Record{}, time.Hour, Ticket{drawn: now})
 	if _, ok := c.Get(id, now.Add(59*time.Second)); !ok {
 		t.Error("it has ended too early")
 	}
