@@ -57,7 +57,7 @@ func freeze(pid int) ([]int, error) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return nil, fmt.Errorf("testenv: stop %d: %w", pid, err)
 	}
-	if err := poll(time.Second, func() bool {
+	if err := poll(time.Minute, func() bool {
 		now := status(pid)
 		return now.state == 'T' || now.state == 't' || now.exiting || now == life{}
 	}); err != nil {
@@ -146,7 +146,7 @@ func losesChild(pid int) bool {
 // waitGone waits for the end of a process that is not our child. A zombie counts as gone: it holds nothing any more, and in a
 // container it may never be reaped.
 func waitGone(pid int) error {
-	if err := poll(10*time.Second, func() bool {
+	if err := poll(time.Minute, func() bool {
 		now := status(pid)
 		return now == life{} || now.state == 'Z' || now.state == 'X'
 	}); err != nil {

@@ -14,7 +14,7 @@ import (
 func TestStandbyTakesOver(t *testing.T) {
 	t.Parallel()
 	Need(t, "postgresql", "pg_basebackup")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	primary := startPostgres(t, nil)
 	query(t, primary, "create table rows (n int)")
