@@ -143,7 +143,7 @@ func TestKillHTTP(t *testing.T) {
 	on(t, func(t *testing.T, name string) {
 		o, service := newDatabase(t, name), newProvider(t, true)
 		p := plan{Opening: o, URL: service.URL, Policy: deduped, Signal: syscall.SIGKILL}
-		other := program{db: o.mustOpen(t), url: service.URL, by: "the other process", policy: deduped}
+		other := program{db: o.mustOpen(t), url: service.URL, by: "the other process", policy: deduped, ttl: long}
 		defer other.db.close()
 		server := httptest.NewServer(other.routes())
 		defer server.Close()

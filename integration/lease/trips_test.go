@@ -22,7 +22,10 @@ func TestRoundTripsOfACall(t *testing.T) {
 	var wire faultnet.Wire
 	var commits harness.Commits
 	o := newDatabase(t, harness.Pgx)
-	o.conns, o.dial, o.configure = 1, wire.DialContext, func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = &commits }
+	o.conns, o.dial, o.configure = 1, wire.DialContext, func(cfg *pgxpool.Config) {
+		cfg.ConnConfig.Tracer = &commits
+		cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // a slow machine makes a connection look idle
+	}
 	db := o.mustOpen(t)
 	defer db.close()
 	p := program{db: db, ttl: patience} // no heartbeat

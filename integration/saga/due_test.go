@@ -218,17 +218,11 @@ type started struct {
 
 // comesSoon starts sagas, runs them on a node with little room, and wants those of a tenant to be among the first half.
 func comesSoon[TX any](t *testing.T, s system[TX], small string, wanted ...started) {
-	var mu sync.Mutex
-	var order []string
-	note := saga.Call("note", func(_ context.Context, _, tenant string) (string, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		order = append(order, tenant)
-		return "", nil
-	}).SafeToRepeat()
+	note := saga.Call("note", func(context.Context, string, string) (string, error) { return "", nil }).SafeToRepeat()
 	flow := func(ctx saga.Context, tenant string) (string, error) { return note.Do(ctx, tenant) }
 	defs := map[string]*saga.Definition[string, string]{"first": saga.New("first", flow, note), "second": saga.New("second", flow, note)}
-	r := saga.NewRunner(s.db, saga.Config{TTL: 10 * time.Second, Concurrency: 2, Every: 10 * time.Millisecond}, defs["first"], defs["second"])
+	var order takenOrder
+	r := saga.NewRunner(s.db, saga.Config{TTL: patience, Concurrency: 2, Every: 10 * time.Millisecond, Observer: &order}, defs["first"], defs["second"])
 	all := 0
 	for _, w := range wanted {
 		for i := range w.n {
@@ -241,16 +235,30 @@ func comesSoon[TX any](t *testing.T, s system[TX], small string, wanted ...start
 	}
 	stop := runs(t, r)
 	harness.Until(t, func() error {
-		mu.Lock()
-		defer mu.Unlock()
-		if len(order) < all {
-			return fmt.Errorf("%d sagas have run", len(order))
+		if n := r.Stats().Completed; n < int64(all) {
+			return fmt.Errorf("%d sagas have run", n)
 		}
 		return nil
 	})
 	stop()
-	if last := len(order) - 1 - slices.Index(reversed(order), small); last > all/2 {
-		t.Errorf("the small tenant was the %dth of %d: %s", last, len(order), strings.Join(order, ", "))
+	tenants := order.tenants
+	if last := len(tenants) - 1 - slices.Index(reversed(tenants), small); last > all/2 {
+		t.Errorf("the small tenant was the %dth of %d: %s", last, len(tenants), strings.Join(tenants, ", "))
+	}
+}
+
+// takenOrder keeps the tenants of sagas in the order in which a node takes them. What the node then does with each saga may last
+// for any time.
+type takenOrder struct {
+	mu      sync.Mutex
+	tenants []string
+}
+
+func (o *takenOrder) Observe(_ context.Context, e saga.Event) {
+	if e.Type == saga.EventTaken {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.tenants = append(o.tenants, e.ID.Tenant)
 	}
 }
 
