@@ -61,7 +61,7 @@ func TestHomeCommands(t *testing.T) {
 
 	write(program, "#!/bin/sh\necho \"$ONCE_TENANT $ONCE_FROM $ONCE_TO $ONCE_FROM_DB $ONCE_TO_DB\" >> "+log+"\nexit 7\n", 0o700)
 	says(1, "exit status 7", "move", "acme", "us", "--rows", program, "--pins", pins)
-	says(0, "To complete the move, run once home move acme us", "show")
+	says(0, "To complete the move, run: once home move acme us", "show")
 	says(1, "has not ended", "move", "acme", "ap", "--pins", pins)
 	write(program, "#!/bin/sh\necho \"$ONCE_TENANT $ONCE_FROM $ONCE_TO $ONCE_FROM_DB $ONCE_TO_DB\" >> "+log+"\n", 0o700)
 	regions("eu", "us", "down")

@@ -76,7 +76,7 @@ func CheckLimit(limit int) error {
 // ByFlags adds the flags --by and --reason of all commands that change something.
 func ByFlags(fs *pflag.FlagSet, by *operate.By) {
 	fs.StringVar(&by.Reason, "reason", "", "the reason `WHY` you run this command; the audit records the reason (required)")
-	fs.StringVar(&by.Who, "by", Operator(), "the name of the operator `WHO` runs this command; the audit records the name")
+	fs.StringVar(&by.Who, "by", Operator(), "the name (`WHO`) of the operator who runs this command; the audit records the name")
 }
 
 // CheckBy returns an error that names a missing flag.

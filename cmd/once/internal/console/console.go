@@ -49,7 +49,7 @@ func (c *command) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.listen, "listen", "127.0.0.1:8480", "the `ADDRESS` at which the pages are served; it must be a loopback address")
 	fs.BoolVar(&c.act, "act", false, "allow changes on the pages")
-	fs.StringVar(&c.who, "by", cli.Operator(), "the name of the operator `WHO` uses the pages; the audit records the name")
+	fs.StringVar(&c.who, "by", cli.Operator(), "the name (`WHO`) of the operator who uses the pages; the audit records the name")
 	c.key.Flags(fs)
 }
 

@@ -76,7 +76,7 @@ func (c *charge) Flags(fs *pflag.FlagSet) {
 
 func (c *charge) Run(ctx context.Context, m *cli.Env, _ []string) (err error) {
 	if c.dedupes == "" || c.forgets == "" {
-		return cli.Usage("--dedupes or --forgets is missing", "once demo provider, which starts its service itself")
+		return cli.Usage("--dedupes and --forgets are both required", "once demo provider, which starts its service itself")
 	}
 	db, err := cli.OpenDatabase(ctx, c.db, true)
 	if err != nil {

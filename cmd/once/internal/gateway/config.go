@@ -240,7 +240,7 @@ func (c *config) checkDatabases(src *source) error {
 	if c.Store != storeReceipt {
 		switch db, err := cli.ParseSource(c.Store); {
 		case err != nil:
-			return src.at("the value is not the URL of a supported database. Try: sqlite:once-gateway.db, postgres://user@host/name, or receipt", "store")
+			return src.at("the value is neither the URL of a supported database nor the word receipt. Try: sqlite:once-gateway.db, postgres://user@host/name, or receipt", "store")
 		case db.Dialect != sqlplane.SQLite && c.Name == "": // the address of a service changes, and is 127.0.0.1 for each sidecar
 			return src.at("the setting name is missing: gateways of other services may use this store, and would share keys with this gateway. Try: name with the name of the service, such as name: payments", "store")
 		}

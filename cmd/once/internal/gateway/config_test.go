@@ -108,7 +108,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{head + "  store: none\n", "", ""}, // the path of a file
 		{head + "  store: postgres://ada:secret@db/gateway\n", "[5:10]", "share keys"},
 		{head + "  name: a b\n", "[5:9]", "64 letters"},
-		{head + "  store: user:password@db\n", "[5:10]", "not the URL of a supported database"},
+		{head + "  store: user:password@db\n", "[5:10]", "neither the URL of a supported database nor the word receipt"},
 		{head + "  trusted_proxies: [10.0.0.1/8]\n", "[5:21]", "10.0.0.0/8"},
 		{head + "  lease: 2h\n", "[5:10]", "1h"},
 		{head + "  lease: 10ms\n", "[5:10]", "http://127.0.0.1:3000\n"},

@@ -141,7 +141,7 @@ func printList(w io.Writer, list []home.Standing) error {
 	for _, s := range list {
 		lives := words.OrDash(s.Home)
 		if s.Moving != "" {
-			lives = fmt.Sprintf("no region, because a move has begun. To complete the move, run once home move %s %s", words.Quoted(s.Tenant), words.Quoted(s.Moving))
+			lives = fmt.Sprintf("no region at the moment, because a move has begun. To complete the move, run: once home move %s %s", words.Quoted(s.Tenant), words.Quoted(s.Moving))
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\n", words.Shown(s.Tenant), words.Shown(s.Region), words.Either(s.Owned && s.Moving == "", "yes", "no"), s.Epoch, lives)
 	}

@@ -51,7 +51,7 @@ func (c *export) Flags(fs *pflag.FlagSet) {
 		c.redact = append(c.redact, name)
 		return nil
 	})
-	fs.StringVar(&c.who, "by", cli.Operator(), "the name of the operator `WHO` runs this command; the audit records the name")
+	fs.StringVar(&c.who, "by", cli.Operator(), "the name (`WHO`) of the operator who runs this command; the audit records the name")
 }
 
 func (c *export) Run(ctx context.Context, m *cli.Env, args []string) error {

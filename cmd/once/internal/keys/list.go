@@ -55,7 +55,7 @@ func (c *list) Flags(fs *pflag.FlagSet) {
 	c.between.Flags(fs)
 	cli.WindowFlags(fs, &c.filter.Window)
 	fs.StringVar(&c.hash, "hash", "", "list only operations whose key has this `HASH`, as log lines contain it: 16 hexadecimal digits")
-	fs.StringVar(&c.who, "by", cli.Operator(), "the name of the operator `WHO` runs this command; the audit records the name")
+	fs.StringVar(&c.who, "by", cli.Operator(), "the name (`WHO`) of the operator who runs this command; the audit records the name")
 	c.output.Flag(fs)
 }
 

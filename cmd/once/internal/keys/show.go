@@ -62,7 +62,7 @@ func (c *show) Flags(fs *pflag.FlagSet) {
 	cli.DBFlag(fs, &c.db)
 	fs.StringVar(&c.scope, "scope", "", "the `SCOPE` of the key")
 	c.output.Flag(fs)
-	fs.StringVar(&c.who, "by", cli.Operator(), "the name of the operator `WHO` runs this command; the audit records the name")
+	fs.StringVar(&c.who, "by", cli.Operator(), "the name (`WHO`) of the operator who runs this command; the audit records the name")
 	fs.BoolVar(&c.events, "events", false, "also print the effects of the operation: the events of the operation, or the steps of the saga")
 	fs.IntVar(&c.attempts, "attempts", 20, "print the last `N` attempts")
 }

@@ -20,8 +20,8 @@ command moves the numbers of all keys, also of keys that were added after the ba
 the time in milliseconds.
 
 Before you run this command, let a relay deliver the waiting messages. After this command, start the service. The
-command prints a command line: run this command line for each consumer that needs all numbers (inbox.InOrder). See
-docs/restore.md.
+command prints a command line: run this command line for each consumer whose inbox waits for missing numbers
+(inbox.InOrder). See docs/restore.md.
 
 Without --yes nothing is changed.`,
 	Make: func() cli.Runner { return new(renumber) },

@@ -33,7 +33,7 @@ var checks = []check{
 	{"mismatch", "a different request with a used key", 2, 0, 1, mismatch, lost, needsOther, (*Probe).checkMismatch},
 	{"unchanged", "a retry gets the first answer after a different request with its key", 1, 0, 0, unkept, lost, needsOther, (*Probe).checkUnchanged},
 	{"concurrent", "requests with one key at the same time", polls, 1, 1, race, lost, nil, (*Probe).checkConcurrent},
-	{"two keys at once", "requests with two keys at the same time", 2 + 2*polls, 0, 2, race, shared, nil, (*Probe).checkTwoAtOnce},
+	{"two keys at once", "two requests at the same time, each with its own key", 2 + 2*polls, 0, 2, race, shared, nil, (*Probe).checkTwoAtOnce},
 	{"missing", "a request without a key", 1, 0, 1, ignored, shared, nil, (*Probe).checkMissing},
 	{"empty", "an empty key", 2, 0, 2, empty, empty, nil, (*Probe).checkEmpty},
 	{"malformed", "a key with only one quotation mark", 1, 0, 1, malformed, malformed, nil, (*Probe).checkMalformed},

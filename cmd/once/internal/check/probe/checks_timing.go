@@ -88,7 +88,7 @@ func (p *Probe) checkTwoAtOnce(ctx context.Context) error {
 	}
 	var answers []answer
 	for _, key := range keys {
-		a, ok, err := p.settled(ctx, key, stuck, "requests with two keys at the same time")
+		a, ok, err := p.settled(ctx, key, stuck, "two requests at the same time, each with its own key")
 		if err != nil || !ok {
 			return err
 		}
@@ -96,7 +96,7 @@ func (p *Probe) checkTwoAtOnce(ctx context.Context) error {
 	}
 	p.expected = 2
 	if p.tells() && same(answers[0], answers[1]) {
-		p.find(shared, "two requests with two keys at the same time get the same answer")
+		p.find(shared, "two requests at the same time, each with its own key, get the same answer")
 	}
 	return nil
 }
