@@ -158,8 +158,10 @@ func TestSealedEvent(t *testing.T) {
 		seen.wait(t, webhook.EventSealed, "ep_2", 1)
 		seen.wait(t, webhook.EventDelivered, "ep_1", good)
 		if n := g.count(t, "select count(*) from once_webhook_delivery where endpoint = 1 and due_at > created_at and attempts = 0"); n != sealed {
-			t.Errorf("%d deliveries of %d wait for their key", n, sealed)
+			t.Fatalf("%d deliveries of %d wait for their key", n, sealed)
 		}
+		// The relay tells that an event does not open before it writes that the delivery waits.
+		g.until(t, "deliveries to the ordered endpoint wait for their key", 1, "select count(*) from once_webhook_delivery where endpoint = 2 and due_at > created_at and attempts = 0")
 		g.exec(t, "update once_webhook_event set encrypted = ?", false)
 		g.exec(t, "update once_webhook_delivery set due_at = NOW")
 		g.settled(t, seen, 2*(sealed+good))

@@ -49,7 +49,7 @@ func testRecoverAndReplay[TX any](t *testing.T, g *fixture[TX]) {
 		if _, err := do(es, t.Context(), "other", e.ID, since); !errors.Is(err, webhook.ErrNotFound) {
 			t.Errorf("%s: another tenant: %v", name, err)
 		}
-		if n, err := do(es, t.Context(), "acme", e.ID, webhook.Period{Since: time.Now().Add(-time.Hour), Until: time.Now().Add(-time.Minute)}); n != 0 || err != nil {
+		if n, err := do(es, t.Context(), "acme", e.ID, webhook.Period{Since: time.Now().Add(-40 * time.Hour), Until: time.Now().Add(-39 * time.Hour)}); n != 0 || err != nil {
 			t.Errorf("%s: %d of an hour without events: %v", name, n, err)
 		}
 		// Each call of the database fails once.

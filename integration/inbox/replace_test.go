@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -213,7 +214,7 @@ func testReplacementRaces[TX any](t *testing.T, g *fixture[TX]) {
 			in, _ := g.inbox(t, cfg)
 			runs.Go(func() { _ = in.Run(ctx, g.whole) })
 			nodes.Go(func() {
-				for try := 0; ; try++ { // as a broker delivers
+				for end := time.Now().Add(patience); ; { // as a broker delivers
 					o, err := in.Handle(t.Context(), large(), g.whole)
 					if err == nil {
 						if o != inbox.Applied && o != inbox.Duplicate {
@@ -221,7 +222,7 @@ func testReplacementRaces[TX any](t *testing.T, g *fixture[TX]) {
 						}
 						return
 					}
-					if try == 100 {
+					if time.Now().After(end) {
 						t.Errorf("round %d: %v", round, err)
 						return
 					}
