@@ -64,7 +64,7 @@ var errAnswerLost = errors.New("the answer is lost")
 
 // charge runs an operation: a call, and then the end. With lost, the answer of the provider does not come.
 func charge(ctx context.Context, db store.Operations, url, key string, lost bool) error {
-	jobs := once.New(lease.New(db, lease.Config{TTL: 100 * time.Millisecond}), once.Config{Observer: once.Discard})
+	jobs := once.New(lease.New(db, lease.Config{}), once.Config{Observer: once.Discard})
 	_, err := once.Do(ctx, jobs, once.Operation{Scope: "shop", Key: key}, func(ctx context.Context, run *lease.Run) (string, error) {
 		return lease.Call(ctx, run, "charge", func(ctx context.Context, k string) (string, error) {
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(key))

@@ -81,7 +81,7 @@ func order(ctx context.Context, s *sqlstore.Store, address, name string, lost bo
 		}
 		return ship.Do(ctx, "shipped "+name)
 	}, reserve, charge, ship)
-	r := saga.NewRunner(s, saga.Config{TTL: 100 * time.Millisecond}, d)
+	r := saga.NewRunner(s, saga.Config{}, d)
 	_, err := saga.Do(ctx, r, d, saga.ID{Tenant: "shop", Key: name}, name)
 	end()
 	return errors.Join(err, r.Run(ctx)) // which waits for what Do has left to others
@@ -243,7 +243,7 @@ func TestRestoredWebhooks(t *testing.T) {
 			must(t, used(t, d, func(s *sqlstore.Store) error {
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan error, 1)
-				go func() { ended <- webhook.New(s, cfg).Relay(webhook.RelayConfig{TTL: time.Second}).Run(ctx) }()
+				go func() { ended <- webhook.New(s, cfg).Relay(webhook.RelayConfig{}).Run(ctx) }()
 				harness.Until(t, func() error {
 					if n := harness.Count(t, s, "select count(*) from once_webhook_delivery"); n > 0 {
 						return fmt.Errorf("%d webhooks wait", n)
