@@ -233,7 +233,7 @@ func wrongByHand[TX any]() []stranger[TX] {
 				select { // it is slow enough for another one to look as well
 				case meet <- struct{}{}:
 				case <-meet:
-				case <-time.After(15 * time.Millisecond):
+				case <-time.After(100 * time.Millisecond):
 				}
 				answer(w, r, g.own(r.Context(), func(tx TX) error {
 					return errors.Join(g.exec(r.Context(), tx, "insert into seen (name, state) values (?, 'done')", key), g.refund(r.Context(), tx))
