@@ -386,7 +386,9 @@ func TestIdleConnections(t *testing.T) {
 				}
 			}
 		}
-		want(t, fmt.Sprint("unknown for nothing, control: ", control), lost, map[bool]int{false: 0, true: 10}[control])
+		if (lost > 0) != control { // on a slow machine net/http keeps some connections for no other request, so that the control loses fewer than 10
+			t.Errorf("unknown for nothing: %d, control: %v", lost, control)
+		}
 	}
 }
 
