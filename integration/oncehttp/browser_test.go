@@ -124,6 +124,7 @@ func TestBrowserOfAnotherOrigin(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	browser := exec.CommandContext(ctx, chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage", "--user-data-dir="+t.TempDir(), page.URL+"/page.html#"+api.URL)
 	browser.Env = append(os.Environ(), "HOME="+t.TempDir())
+	browser.Stdout = io.Discard // a pipe: Wait waits until the children of the browser have ended, too, which write into its folders
 	browser.WaitDelay = 10 * time.Second
 	if err := browser.Start(); err != nil {
 		t.Fatal(err)
