@@ -129,7 +129,7 @@ func TestNothingOutlivesTheProcess(t *testing.T) {
 			if err := waitGone(pid); err != nil {
 				t.Error("server:", err)
 			}
-			if err := poll(time.Minute, func() bool {
+			if err := poll(func() bool {
 				_, err := os.Stat(dir)
 				return os.IsNotExist(err)
 			}); err != nil {

@@ -57,7 +57,7 @@ func freeze(pid int) ([]int, error) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return nil, fmt.Errorf("testenv: stop %d: %w", pid, err)
 	}
-	if err := poll(time.Minute, func() bool { // a process that waits for its disk stops afterwards
+	if err := poll(func() bool { // a process that waits for its disk stops afterwards
 		now := status(pid)
 		return now.state == 'T' || now.state == 't' || now.exiting || now == life{}
 	}); err != nil {
@@ -146,7 +146,7 @@ func losesChild(pid int) bool {
 // waitGone waits for the end of a process that is not our child. A zombie counts as gone: it holds nothing any more, and in a
 // container it may never be reaped.
 func waitGone(pid int) error {
-	if err := poll(time.Minute, func() bool {
+	if err := poll(func() bool {
 		now := status(pid)
 		return now == life{} || now.state == 'Z' || now.state == 'X'
 	}); err != nil {
@@ -156,8 +156,9 @@ func waitGone(pid int) error {
 }
 
 // poll waits for something that the kernel signals only to another process, such as the end of a process that is not
-// our child.
-func poll(patience time.Duration, done func() bool) error {
+// our child. It gives up after a minute.
+func poll(done func() bool) error {
+	const patience = time.Minute
 	for deadline := time.Now().Add(patience); !done(); {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("gave up after %v", patience)

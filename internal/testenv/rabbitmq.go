@@ -203,7 +203,7 @@ func (r *RabbitMQ) startEpmd() error {
 	if err != nil {
 		return err
 	}
-	return poll(time.Minute, func() bool {
+	return poll(func() bool {
 		conn, err := net.Dial("tcp", address(r.ports.epmd)) //nolint:noctx // on this machine
 		if err != nil {
 			return !r.epmd.running() // then the node reports what is wrong
