@@ -16,7 +16,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // victimEnv turns the test binary into a process that starts a server and waits
