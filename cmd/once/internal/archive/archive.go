@@ -70,7 +70,7 @@ func (c *verify) Flags(set *pflag.FlagSet) {
 
 func (c *verify) Run(ctx context.Context, m *cli.Env, args []string) error {
 	if len(args) < 1 {
-		return cli.Usage("the directory of the archive is missing", "once archive verify DIR")
+		return cli.Usage("the command line does not name the directory of the archive", "once archive verify DIR")
 	}
 	files, err := operate.OpenArchive(args[0])
 	if err != nil {

@@ -21,10 +21,10 @@ import (
 var gatewayEntry = cli.Entry{
 	Name: "demo gateway", Brief: "kill services without idempotency keys and the gateways in front of these services, then count the charges",
 	Help: `Starts a service in Python and a service in Node, which charge cards and do not support idempotency keys.
-Clients send orders to the services and retry. For a quarter of the orders the service is killed (SIGKILL) before its
-commit. For another quarter the service is killed after its commit and before its response. For a third quarter the
-gateway is killed after the commit of the service. The demo sends the orders four times. Each time the demo uses new
-databases and a different protection against repeated charges:
+Clients send orders to the services and retry. For a quarter of the orders the demo kills the service (SIGKILL) before the
+commit of the service. For another quarter of the orders the demo kills the service after the commit and before the
+response. For another quarter of the orders the demo kills the gateway after the commit of the service. The demo sends
+the orders four times. Each time the demo uses new databases and a different protection against repeated charges:
 
   bare    no gateway is used
   retry   if a response is lost, "once gateway" releases the key, as other gateways do

@@ -39,9 +39,9 @@ work. If the response of a call to a provider is lost, the service finds out the
     provider, and decides the outcome with "once keys resolve".
 
 At the end the demo compares the charges in the files of the providers with the responses that the clients received and
-with the bookings in the database. The exit code is 0 only if no order is charged twice, every response is true, and
-every unknown outcome was resolved. The service must have resolved some of these outcomes with a question to a provider,
-and the operator must have resolved the others.`,
+with the bookings in the database. The exit code is 0 only if no order is charged twice, every response agrees with the
+files of the providers, and every unknown outcome was resolved. The service must have resolved some of these outcomes
+with a question to a provider, and the operator must have resolved the others.`,
 	Make: func() cli.Runner { return new(provider) },
 }
 

@@ -70,7 +70,7 @@ func (d *decision) check(try string) error {
 	case d.status != 0 && d.failed != "" && d.status < 400:
 		return cli.Usage(fmt.Sprintf("--status %d is not the status of a failure", d.status), "--status 422 with --failed")
 	case d.mediaType != "" && (d.status == 0 || d.result == ""):
-		return cli.Usage("--type is only for an HTTP response that contains a result", "--type with --result and --status")
+		return cli.Usage("--type is only for an HTTP response that contains a result", "use --type together with --result and --status")
 	case d.retain != 0 && (d.runAgain || d.callResult != ""):
 		return cli.Usage("--retain applies only if the operation ends, but with this decision the operation continues", try)
 	case d.retain < 0:

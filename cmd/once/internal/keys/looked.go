@@ -34,5 +34,5 @@ func looked(ctx context.Context, m *cli.Env, db *cli.DB, who string, l operate.A
 		fmt.Fprintf(m.Stderr, "note: your look-up was not written to the audit, because the database has no table for the audit. Try: once migrate up --only %s --db %s\n", operate.Migrations.Capability, db.Paste)
 		return
 	}
-	fmt.Fprintf(m.Stderr, "note: your look-up was not written to the audit: %v. Try: the URL of a user who may insert into once_audit\n", err)
+	fmt.Fprintf(m.Stderr, "note: your look-up was not written to the audit: %v. Try: use the --db URL of a database user who may insert into the table once_audit\n", err)
 }

@@ -142,7 +142,7 @@ func (s *Transfers) count(r *TransfersReport) error {
 		}
 	}
 	if r.Completed == 0 || r.Compensated == 0 || r.Unknown == 0 || r.Undone == 0 || r.Nothing == 0 || r.Refused == 0 {
-		complain("this run proves nothing, because each of these must happen at least once: %d completed, %d compensated, %d unknown, %d deposits undone, %d undone before they arrived, %d refused. Try: use a larger --ops", r.Completed, r.Compensated, r.Unknown, r.Undone, r.Nothing, r.Refused)
+		complain("this run proves nothing, because none of these numbers may be 0: %d transfers completed, %d transfers compensated, %d outcomes unknown, %d deposits refused, %d deposits undone, %d deposits undone before their request arrived. Try: use a larger --ops", r.Completed, r.Compensated, r.Unknown, r.Refused, r.Undone, r.Nothing)
 	}
 	r.OK = len(r.Reasons) == 0
 	return nil

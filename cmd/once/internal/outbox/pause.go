@@ -73,7 +73,7 @@ func (c *pause) Run(ctx context.Context, m *cli.Env, _ []string) error {
 	}
 	fmt.Fprintf(m.Stdout, "paused: %s\n", c)
 	if !known {
-		fmt.Fprintf(m.Stderr, "No message of %s waits, and no message with a key was ever added. Try: check the name\n", c)
+		fmt.Fprintf(m.Stderr, "No message of %s waits for delivery, and no message with a key was ever added. Try: check the names of the topic and the key\n", c)
 	}
 	fmt.Fprintf(m.Stderr, "To end the pause, try: %s\n", about(db, "resume", c.topic, c.key))
 	return nil

@@ -39,7 +39,7 @@ func Policies() []Policy {
 		{Name: "queue cap", What: "Full jitter without a budget; package limit is in front of the service.", retry: jitter, burst: unlimited, shed: true},
 		{Name: "once/retry", What: "The default of package retry: full jitter; each successful call allows 0.1 retries, and 10 retries are in reserve; no retry if other calls fail in the same way.", retry: jitter, Ours: true},
 		{Name: "once/retry + limit", What: "The default of package retry; package limit is in front of the service.", retry: jitter, Ours: true, shed: true},
-		{Name: "once on both sides", What: "The default of package retry; package limit is in front of the service; all attempts of a call have one key, which the service remembers.", retry: jitter, Ours: true, shed: true, keyed: true},
+		{Name: "once on both sides", What: "As once/retry + limit. In addition, all attempts of a call have one key, and the service remembers the key.", retry: jitter, Ours: true, shed: true, keyed: true},
 	}
 }
 

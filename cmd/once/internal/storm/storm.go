@@ -60,7 +60,7 @@ func (c *storm) Run(_ context.Context, m *cli.Env, _ []string) error {
 		scenarios = []simulate.Scenario{s}
 	}
 	if c.clients < 1 || c.clients > mostClients {
-		return cli.Usage(fmt.Sprintf("--clients %d is too small or too large", c.clients), "--clients 20")
+		return cli.Usage(fmt.Sprintf("--clients %d is not a number from 1 to %d", c.clients, mostClients), "--clients 20")
 	}
 	for i := range scenarios {
 		scenarios[i].Clients = c.clients
