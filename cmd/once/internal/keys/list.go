@@ -17,8 +17,8 @@ import (
 )
 
 var listEntry = cli.Entry{
-	Name: "keys list", Brief: "list operations by scope and key",
-	Help: `Lists operations by scope and key, without requests and results. The command records in the audit that you
+	Name: "keys list", Brief: "list operations, sorted by scope and key",
+	Help: `Lists operations, sorted by scope and key, without requests and results. The command records in the audit that you
 have read the list, if the database user may write to the audit. "once audit list --reads" shows this record.
 
 ` + runningMeans + `.

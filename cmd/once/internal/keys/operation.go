@@ -110,7 +110,7 @@ func next(call *lease.Begun) string {
 		can = append(can, "the call can be made again with this key until "+call.Until.Format(time.RFC3339))
 	}
 	if call.Checked {
-		can = append(can, "the program can ask the service for the outcome of the call")
+		can = append(can, "the program can ask the called service for the outcome of the call")
 	}
 	return words.Either(len(can) > 0, strings.Join(can, "; "), "only an operator can find out the outcome of the call")
 }
