@@ -45,7 +45,7 @@ func TestQuotaForwardsNothing(t *testing.T) {
 			break
 		}
 	}
-	if made < 2 || forwarded.Load() != made { // what is stored during the count may count twice
+	if made < 2 || forwarded.Load() != made { // a request that is stored during the count may count twice
 		t.Errorf("%d requests had a quota of three, %d were forwarded", made, forwarded.Load())
 	}
 	want(t, "status", resp.StatusCode, http.StatusTooManyRequests)

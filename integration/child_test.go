@@ -90,7 +90,7 @@ func perform(ctx context.Context, p plan) error {
 	op.Wait = patience // of two victims the second may come before the server has noticed the death of the first
 	w := work{key: p.Key, attempt: p.Attempt, hook: k.named}
 	a, err := run(ctx, s, p.Flow, op, w)
-	for p.Mode == byStop && once.EffectOf(err) == once.EffectNotApplied && ctx.Err() == nil { // what the server has ended is asked again
+	for p.Mode == byStop && once.EffectOf(err) == once.EffectNotApplied && ctx.Err() == nil { // the server has ended the connection: the process asks again
 		a, err = run(ctx, s, p.Flow, op, w)
 	}
 	if err != nil {

@@ -213,7 +213,7 @@ func (f *failovers) load(ctx context.Context, n int) (all []told, err error) {
 	half := 4 + f.lot.IntN(12)
 	dead := make(chan struct{})
 	var mu sync.Mutex
-	left, enough := half, make(chan struct{}) // answers, until so many were given
+	left, enough := half, make(chan struct{}) // enough is closed when left is 0
 	note := func(o told) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -250,7 +250,7 @@ func (f *failovers) load(ctx context.Context, n int) (all []told, err error) {
 		case <-ctx.Done():
 		}
 	}
-	if wait(); !f.synced { // what follows is lost with the primary
+	if wait(); !f.synced { // later answers are lost with the primary
 		err = f.servers.cut(ctx)
 	}
 	mu.Lock()

@@ -205,7 +205,7 @@ func (p *passage) up() {
 			_ = p.client.Close()
 			return
 		case strikes.lose:
-			p.mu.Lock() // until overtake has run: what hears no answer is not told of the end of its connection before
+			p.mu.Lock() // until overtake has run: no process hears of the end of its connection earlier
 			p.mute = true
 		case strikes.raise != "":
 			raise := frame{bytes: p.proxy.speaks.query(strikes.raise), ends: true}

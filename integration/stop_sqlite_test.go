@@ -123,7 +123,7 @@ func (s *stuck) locked(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// many is how many others there are.
+// many is the number of the other operations.
 const many = 8
 
 // crowd are the duplicate and the operations of others, all at one time. It returns how long one of them has waited.

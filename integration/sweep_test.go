@@ -68,7 +68,7 @@ func TestSweepUnderFire(t *testing.T) {
 	}
 }
 
-// underFire returns an error if not all was met that had to be.
+// underFire returns an error if a case that the test needs did not occur.
 func underFire(t *testing.T, g *testDB, retain time.Duration) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), stormPatience)

@@ -56,7 +56,7 @@ func TestLostAnswers(t *testing.T) {
 
 	key := once.NewKey()
 	var all sync.WaitGroup
-	for range 3 { // more of them would use up the budget of retries while the first call is in flight
+	for range 3 { // more callers would use up the budget of retries while the first call is in flight
 		all.Go(func() {
 			if r, err := refund(ctx, client, key, "ch_1", 1000); err != nil || r.GetId() != 1 {
 				t.Errorf("%v, %v", r, err)

@@ -317,7 +317,7 @@ func everywhere(t *testing.T, d harness.Database, policy gateway.Policy, signal 
 	}
 	testenv.Reportf(t, "%v: %d points, %d unknown, %d tombstones", signal, struck.Load(), unknown.Load(), s.tombstones(t))
 	switch {
-	case struck.Load() < 4: // the number of points varies with what is not answered in time
+	case struck.Load() < 4: // no larger number: on a slow machine some requests time out, and then fewer points are reached
 		t.Errorf("vacuous: %d of %d points", struck.Load(), total.Load())
 	case policy == gateway.PolicyStop && unknown.Load() == 0:
 		t.Error("vacuous: nothing was unknown")

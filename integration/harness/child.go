@@ -120,7 +120,7 @@ func Start(tb testing.TB, plan Plan, tracer ...string) *Child {
 		c.drop()
 		select {
 		case <-c.ended:
-		case <-time.After(10 * time.Second): // what a tracer leaves behind keeps its output open
+		case <-time.After(10 * time.Second): // a process that a tracer leaves behind may keep the output open
 		}
 	})
 	return c

@@ -252,7 +252,7 @@ func TestLongProcedure(t *testing.T) {
 			}
 			return nil
 		})
-		for range 2 { // the lease of the long one was over before
+		for range 2 { // two renewals are enough: the lease of the long operation is already over
 			heir.db.untilRenewed(t, "beside")
 		}
 		heir.ran = func() { t.Error("the handler of another process runs") }

@@ -147,7 +147,7 @@ func TestRelayPlans(t *testing.T) {
 	}
 }
 
-// allKinds are those of kindOf.
+// allKinds are the results of kindOf.
 var allKinds = []string{"tail", "scan", "queues with failures", "claim", "claim in trouble", "key", "count of failures", "due", "predecessors", "retry", "delivered", "failed"}
 
 // runPlans runs a relay until it has used all of its statements.
